@@ -1,0 +1,115 @@
+"""Attention: each token collects from the others, in four lines.
+
+Masks in this file: **True = hidden**, as in `masked_fill`. (`functional.scaled_dot_product_attention` keeps PyTorch's
+opposite meaning.) Letters: n queries, m keys, d features of a head, h heads, t tokens.
+"""
+
+from __future__ import annotations
+
+import math
+
+import minigrad
+from minigrad import Tensor
+
+from .linear import Linear
+from .module import Module
+
+
+def causal_mask(n: int, m: int | None = None) -> Tensor:
+    """The (n, m) mask that hides the future: True strictly above the diagonal; m = n by default.
+
+    With m > n keys the queries are the last n of m tokens (decoding with a cache): query i sees keys j <= i + (m - n).
+    """
+    m = n if m is None else m
+    return minigrad.triu(minigrad.ones(n, m), diagonal=1 + m - n).bool()
+
+
+def scaled_dot_product_attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool = True, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T / sqrt(d)) V:  Q (..., n, d), K (..., m, d), V (..., m, e) -> output (..., n, e), weights (..., n, m).
+
+    causal hides the future (see `causal_mask`); mask, bool and broadcast to (..., n, m), hides where it is True. A query
+    that may look at nothing is a ValueError. (Vaswani et al. 2017, section 3.2.1)
+    """
+    n, m, d_head = *_fitting(Q, K, V), Q.shape[-1]
+    hidden = _hidden(n, m, causal, mask)
+    scores = minigrad.matmul(Q, K.transpose(-2, -1)) / math.sqrt(d_head)  # 1. how well each query fits each key (..., n, m)
+    scores = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))  # 2. what must not be seen (..., n, m)
+    weights = minigrad.softmax(scores, dim=-1)  # 3. how much to take from where; rows sum to 1   (..., n, m)
+    output = minigrad.matmul(weights, V)  # 4. take it                                            (..., n, e)
+    return output, weights
+
+
+def _fitting(Q: Tensor, K: Tensor, V: Tensor) -> tuple[int, int]:
+    for x in (Q, K, V):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"attention takes Tensors, got {type(x).__name__}: make it one with minigrad.tensor(...)")
+    if min(Q.ndim, K.ndim, V.ndim) < 2 or Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
+        raise ValueError(f"attention: Q (..., n, d), K (..., m, d), V (..., m, e) don't fit: {Q.shape}, {K.shape}, {V.shape}")
+    if not Q.shape[-2] or not K.shape[-2]:
+        raise ValueError(f"attention over an empty sequence: Q {Q.shape}, K {K.shape}")
+    return Q.shape[-2], K.shape[-2]
+
+
+def _hidden(n: int, m: int, causal: bool, mask: Tensor | None) -> Tensor | None:
+    """Both masks in one, True = hidden; None where nothing is."""
+    if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != minigrad.bool):
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"attention: the mask must be a bool tensor (True = hidden), got {kind}; write mask.bool()")
+    if mask is not None and (mask.ndim < 2 or mask.shape[-1] not in (1, m) or mask.shape[-2] not in (1, n)):
+        raise ValueError(f"attention: the mask's last two lengths must be {(n, m)} (queries, keys) or 1, got shape {mask.shape}")
+    hidden = mask
+    if causal:
+        hidden = causal_mask(n, m) if mask is None else mask | causal_mask(n, m)
+    if hidden is not None and (mask is not None or n > m):
+        blind = hidden.all(-1)  # (..., n)
+        if blind.any():
+            query = int(blind.reshape(-1, blind.shape[-1]).any(0).long().argmax())
+            raise ValueError(f"attention: query {query} may look at nothing (mask True = hidden, causal={causal}, {n} queries, {m} keys)")
+    return hidden
+
+
+class MultiHeadAttention(Module):
+    """Attention in num_heads smaller spaces at once:  x (..., t, d_model) -> (..., t, d_model).
+
+    Each head reads its own d_head = d_model / num_heads features of Q = W_q x, K = W_k x, V = W_v x; W_o mixes what the heads
+    found. Heads are a batch axis, so their number changes neither the weights, 4 d_model**2, nor the multiplications.
+    (Vaswani et al. 2017, section 3.2.2)
+    """
+
+    def __init__(self, d_model: int, num_heads: int, causal: bool = True, bias: bool = False) -> None:
+        if num_heads < 1 or d_model % num_heads:
+            raise ValueError(f"MultiHeadAttention: d_model = {d_model} is not divisible by num_heads = {num_heads}")
+        self.d_model, self.num_heads, self.d_head, self.causal = d_model, num_heads, d_model // num_heads, causal
+        self.W_q = Linear(d_model, d_model, bias)
+        self.W_k = Linear(d_model, d_model, bias)
+        self.W_v = Linear(d_model, d_model, bias)
+        self.W_o = Linear(d_model, d_model, bias)
+
+    def forward(
+        self, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None, return_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Output (..., n, d_model), and with return_weights=True also the weights (..., h, n, m), one map per head.
+
+        context: where keys and values come from, (..., m, d_model); x itself by default.
+        mask: True = hidden; (n, m), or with the leading axes of x, (..., n, m), for all heads alike, or (..., h, n, m).
+        """
+        Q = self.split_heads(self.W_q(x))  # (..., h, n, d_head)
+        K = self.split_heads(self.W_k(x if context is None else context))  # (..., h, m, d_head)
+        V = self.split_heads(self.W_v(x if context is None else context))  # (..., h, m, d_head)
+        if mask is not None and 2 < mask.ndim < Q.ndim:
+            mask = mask.unsqueeze(-3)  # (..., 1, n, m): the same for all heads
+        output, weights = scaled_dot_product_attention(Q, K, V, self.causal, mask)
+        output = self.W_o(self.merge_heads(output))  # (..., n, d_model)
+        return (output, weights) if return_weights else output
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """(..., t, d_model) -> (..., h, t, d_head): first cut each token's features into heads, then move the heads in front."""
+        return x.view(*x.shape[:-1], self.num_heads, self.d_head).transpose(-3, -2)
+
+    def merge_heads(self, x: Tensor) -> Tensor:
+        """(..., h, t, d_head) -> (..., t, d_model): the way back, so that each token's features stand together again."""
+        x = x.transpose(-3, -2)  # (..., t, h, d_head)
+        return x.reshape(*x.shape[:-2], self.d_model)
+
+    def extra_repr(self) -> str:
+        return f"d_model={self.d_model}, num_heads={self.num_heads}, causal={self.causal}"

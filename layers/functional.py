@@ -1,0 +1,251 @@
+"""Functions without weights of their own: what the layers compute, callable with any weights.
+
+Masks here keep PyTorch's meaning for `scaled_dot_product_attention` (True = may attend). Everywhere else in minigrad,
+and in layers/attention.py, True = hidden, as in `masked_fill`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import minigrad
+from minigrad import Tensor, apply, ops
+
+Shape = int | Sequence[int]
+
+
+def _tensor(x: Any, name: str) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} takes a Tensor, got {type(x).__name__}: make it one with minigrad.tensor(...)")
+    return x
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Y = X W^T + b:  (..., in), weight (out, in), bias (out) -> (..., out).
+
+    The weight is stored (out, in), PyTorch's layout: row i holds the weights of output i. Raises ValueError where the
+    last length of the input isn't `in`, TypeError where dtypes differ.
+    """
+    x = _tensor(input, "linear")
+    if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1] or (bias is not None and bias.shape != weight.shape[:1]):
+        raise ValueError(
+            f"linear: the input's last length must be {weight.shape[-1]} (in_features), got shape {x.shape}; "
+            f"weight {weight.shape}, bias {None if bias is None else bias.shape}"
+        )
+    if x.dtype != weight.dtype:
+        raise TypeError(f"linear: the input is {x.dtype}, the weight {weight.dtype}; bring the input to it: x.to(weight.dtype)")
+    return apply(ops.linear, x, weight) if bias is None else apply(ops.linear, x, weight, bias)
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Rows of a table:  ids (...), weight (v, d) -> (..., d).  A row picked several times gets the sum of its gradients.
+
+    padding_idx: this row gets no gradient. Raises IndexError for an id outside [0, v): negative ones too, nothing wraps.
+    """
+    ids = _tensor(input, "embedding")
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: the weight must have shape (num_embeddings, dim), got {weight.shape}")
+    _ids_in_range(ids, weight.shape[0], "embedding: id")
+    rows = weight[ids]  # (..., d)
+    if padding_idx is None:
+        return rows
+    return minigrad.where((ids == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+
+
+def _ids_in_range(ids: Tensor, count: int, what: str) -> None:
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"{what}s must be integers, got {ids.dtype}: write .long()")
+    wrong = ids[(ids < 0) | (ids >= count)]
+    if wrong.numel():
+        raise IndexError(f"{what} {wrong[0].item()} is out of range: there are {count}, numbered 0 to {count - 1}")
+
+
+# Activations --------------------------------------------------------------------------------------------------
+
+
+def relu(input: Tensor) -> Tensor:
+    """max(x, 0)."""
+    return _tensor(input, "relu").relu()
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + e**-x)."""
+    return _tensor(input, "sigmoid").sigmoid()
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return _tensor(input, "tanh").tanh()
+
+
+def silu(input: Tensor) -> Tensor:
+    """x * sigmoid(x), also called swish (Elfwing et al. 2018)."""
+    return _tensor(input, "silu") * input.sigmoid()
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x * P(N(0, 1) <= x) = x (1 + erf(x / sqrt 2)) / 2  (Hendrycks & Gimpel 2016); with approximate="tanh" their formula
+    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2."""
+    x = _tensor(input, "gelu")
+    if approximate == "none":
+        return 0.5 * x * (1.0 + (x / math.sqrt(2.0)).erf())
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + (math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)).tanh())
+    raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+
+
+def softmax(input: Tensor, dim: int) -> Tensor:
+    """exp(x_i) / sum_j exp(x_j) along dim."""
+    return _tensor(input, "softmax").softmax(dim)
+
+
+def log_softmax(input: Tensor, dim: int) -> Tensor:
+    """log(softmax(x)) along dim, without its underflow."""
+    return _tensor(input, "log_softmax").log_softmax(dim)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """In training, each number becomes 0 with probability p, and the others grow by 1 / (1 - p), so that the mean stays."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout: p must lie in [0, 1], got {p}")
+    x = _tensor(input, "dropout")
+    if not training or p == 0.0:
+        return x
+    dropped = minigrad.rand(x.shape) < p
+    return (x / (1.0 - p) if p < 1.0 else x).masked_fill(dropped, 0.0)
+
+
+# Normalisation ------------------------------------------------------------------------------------------------
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last dims, var = mean((x - mean)**2)  (Ba et al. 2016)."""
+    y = apply(ops.standardize, input, axis=_last_dims(input, normalized_shape, "layer_norm"), eps=eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """y = x / sqrt(mean(x**2) + eps) * weight over the last dims  (Zhang & Sennrich 2019). eps: by default the dtype's own."""
+    axis = _last_dims(input, normalized_shape, "rms_norm")
+    tiny = {"float32": 2.0**-23, "float64": 2.0**-52}[input.dtype.name] if eps is None else eps
+    y = apply(ops.rms_normalize, input, axis=axis, eps=tiny)
+    return y if weight is None else y * weight
+
+
+def _last_dims(x: Tensor, shape: Shape, name: str) -> tuple[int, ...]:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if _tensor(x, name).dtype.kind != "f":
+        raise TypeError(f"{name} needs floats, got {x.dtype}: write x.float()")
+    if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape or not shape:
+        raise ValueError(f"{name}: the input's last lengths must be {shape}, got shape {x.shape}")
+    return tuple(range(-len(shape), 0))
+
+
+# Losses -------------------------------------------------------------------------------------------------------
+
+
+def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
+    """-log softmax(logits)[target], averaged:  logits (v), (n, v) or (n, v, ...), targets (), (n) or (n, ...) -> ().
+
+    Classes stand in dim 1 (PyTorch's layout), so logits (b, t, v) are flattened first: logits.reshape(-1, v), targets.reshape(-1).
+    Targets equal to ignore_index count neither in the sum nor in the mean (the mean of nothing is NaN).
+    label_smoothing s: (1 - s) of the loss above plus s times the mean of -log softmax over all classes.
+    """
+    log_p = _tensor(input, "cross_entropy").log_softmax(_class_dim(input))
+    if not label_smoothing:
+        return nll_loss(log_p, target, ignore_index, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"cross_entropy: label_smoothing must lie in [0, 1], got {label_smoothing}")
+    smooth = (1.0 - label_smoothing) * log_p + label_smoothing * log_p.mean(_class_dim(input), keepdim=True)
+    return nll_loss(smooth, target, ignore_index, reduction)
+
+
+def _class_dim(x: Tensor) -> int:
+    return 1 if x.ndim > 1 else 0
+
+
+def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+    """-x[target], averaged, for log-probabilities x in the layouts of `cross_entropy`."""
+    x, target = _tensor(input, "nll_loss"), _tensor(target, "the target of a loss")
+    dim = _class_dim(x)
+    if not x.ndim or target.shape != x.shape[:dim] + x.shape[dim + 1 :]:
+        raise ValueError(
+            f"the loss: logits of shape {x.shape} (classes in dim {dim}) need targets of shape {x.shape[:dim] + x.shape[dim + 1 :]}, "
+            f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
+        )
+    kept = target != ignore_index
+    _ids_in_range(minigrad.where(kept, target, 0), x.shape[dim], "target")
+    losses = -x.gather(dim, minigrad.where(kept, target, 0).unsqueeze(dim)).squeeze(dim)
+    losses = losses.masked_fill(~kept, 0.0)  # the shape of the targets
+    return losses.sum() / kept.sum().item() if reduction == "mean" else _reduced(losses, reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """(x - target)**2, averaged over all elements. Warns where the shapes differ, for then broadcasting pairs what isn't a pair."""
+    if _tensor(input, "mse_loss").shape != _tensor(target, "the target of a loss").shape:
+        warnings.warn(
+            f"mse_loss: input {input.shape} and target {target.shape} have different shapes; broadcasting compares every element "
+            "with many, and the loss will not learn what you mean. Bring them to one shape first",
+            stacklevel=2,
+        )
+    difference = input - target
+    return _reduced(difference * difference, reduction)
+
+
+def _reduced(losses: Tensor, reduction: str) -> Tensor:
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """ids (...) -> (..., num_classes) of int64: 1 at the id, 0 elsewhere. num_classes -1: as many as the largest id needs."""
+    count = int(input.max()) + 1 if num_classes == -1 else num_classes
+    _ids_in_range(input, count, "one_hot: id")
+    hot: Tensor = input.unsqueeze(-1) == minigrad.arange(count)
+    return hot.long()
+
+
+# Attention ----------------------------------------------------------------------------------------------------
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(Q K^T * scale) V:  (..., n, d), (..., m, d), (..., m, e) -> (..., n, e);  scale = 1 / sqrt(d) by default.
+
+    attn_mask, broadcast to (..., n, m): bool, **True = may attend** (PyTorch's meaning), or float, added to the scores.
+    is_causal: query i sees keys j <= i, counted from the top left also where n != m, as in PyTorch. Not with attn_mask.
+    A query that may attend to nothing gets zeros, and finite gradients.
+    """
+    q, k, v = (_tensor(x, "scaled_dot_product_attention") for x in (query, key, value))
+    if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"attention: query (..., n, d), key (..., m, d), value (..., m, e) don't fit: {q.shape}, {k.shape}, {v.shape}")
+    if attn_mask is not None and is_causal:
+        raise ValueError("attention: give attn_mask or is_causal=True, not both; put the causal part into the mask")
+    n, m = q.shape[-2], k.shape[-2]
+    scores = q @ k.mT * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)  # (..., n, m)
+    if is_causal:
+        scores = scores.masked_fill(minigrad.ones(n, m).triu(1).bool(), -math.inf)
+    elif attn_mask is not None:
+        hidden = ~attn_mask if attn_mask.dtype == minigrad.bool else attn_mask == -math.inf  # (..., n, m)
+        blind = hidden.all(-1, keepdim=True)  # (..., n, 1): rows whose softmax would be 0/0
+        if attn_mask.dtype == minigrad.bool:
+            scores = scores.masked_fill(hidden & ~blind, -math.inf)
+        else:
+            scores = scores + attn_mask.masked_fill(blind, 0.0)
+        weights = scores.softmax(-1).masked_fill(blind, 0.0)
+        return dropout(weights, dropout_p) @ v
+    return dropout(scores.softmax(-1), dropout_p) @ v  # (..., n, e)

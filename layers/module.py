@@ -1,0 +1,293 @@
+"""Modules: objects that own weights. A module is found by what its attributes are, nothing has to be registered.
+
+`parameters()` walks the attributes of a module: parameters, other modules, and lists, tuples and dicts of them. A name is
+the path to it, `blocks.0.W_q.weight`. A parameter reached on two paths (tied weights) is listed once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from minigrad import Tensor, no_grad
+
+
+class Parameter(Tensor):
+    """A tensor that a module learns: it requires a gradient, and `parameters()` finds it."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        super().__init__(data.detach() if isinstance(data, Tensor) else data, requires_grad)
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+class Keys(NamedTuple):
+    """What load_state_dict(strict=False) left out."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """The base of all layers. A subclass makes its parts in __init__ and computes in `forward`; calling it runs `forward`."""
+
+    training = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no forward(): write one that returns its output")
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """A tensor that belongs to the module and is saved with it (if persistent), but not learned: a mask, say."""
+        setattr(self, name, tensor)
+        self.__dict__.setdefault("_buffers", {})[name] = persistent
+
+    # Finding --------------------------------------------------------------------------------------------------
+
+    def _attributes(self) -> Iterable[tuple[str, Any]]:
+        return vars(self).items()
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:  # own tensors and modules, in the order they were assigned
+        for name, value in self._attributes():
+            yield from _found(value, name)
+
+    def _persistent(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        for name, part in self._parts():
+            if isinstance(part, Module):
+                yield from part._persistent(f"{prefix}{name}.")
+            elif isinstance(part, Parameter) or vars(self).get("_buffers", {}).get(name):
+                yield prefix + name, part
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """(name, module) of the modules one step below."""
+        return ((name, part) for name, part in self._parts() if isinstance(part, Module))
+
+    def children(self) -> Iterator[Module]:
+        """The modules one step below."""
+        return (part for _, part in self.named_children())
+
+    def named_modules(self, prefix: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Module]]:
+        """(path, module) of this module and all below, each once."""
+        seen = set() if seen is None else seen
+        if id(self) not in seen:
+            seen.add(id(self))
+            yield prefix, self
+            for name, child in self.named_children():
+                yield from child.named_modules(f"{prefix}.{name}" if prefix else name, seen)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter) of this module and all below, each once."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, part in module._parts():
+                path = f"{prefix}.{name}" if prefix else name
+                if isinstance(part, Parameter):
+                    if id(part) not in seen:
+                        seen.add(id(part))
+                        yield path, part
+                elif isinstance(part, Tensor) and part.requires_grad and part.is_leaf:
+                    warnings.warn(
+                        f"{path} requires a gradient but is a plain Tensor, so it is not among the parameters: wrap it, Parameter(...)",
+                        stacklevel=2,
+                    )
+
+    def parameters(self) -> Iterator[Parameter]:
+        """The parameters of this module and all below, each once: what an optimizer takes."""
+        return (p for _, p in self.named_parameters())
+
+    # Saving and loading ---------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All parameters and persistent buffers by path: a snapshot, which later training doesn't change."""
+        return {name: t.detach() for name, t in self._persistent()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Keys:
+        """Take over the numbers of a state dict. Names that are missing, unexpected or of another shape are listed together
+        in one ValueError (strict=False forgives the first two), and then nothing is changed."""
+        own = dict(self._persistent())
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        given = {name: Tensor(state_dict[name]) for name in own if name in state_dict}
+        wrong = [f"{n} is {t.shape}, here {own[n].shape}" for n, t in given.items() if t.shape != own[n].shape]
+        problems = [("other shape", wrong)] + ([("missing", missing), ("unexpected", unexpected)] if strict else [])
+        if any(names for _, names in problems):
+            text = "; ".join(f"{what}: {', '.join(names)}" for what, names in problems if names)
+            raise ValueError(f"these are not the weights of this {type(self).__name__}: {text}. Nothing was loaded")
+        for name, t in given.items():
+            own[name].data = t.data.astype(own[name].dtype)
+        return Keys(missing, unexpected)
+
+    # Everything at once ---------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for this module and all below: dropout drops."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Evaluation mode: dropout lets everything through."""
+        return self.train(False)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients."""
+        for p in self.parameters():
+            p.grad = None if set_to_none or p.grad is None else p.grad.zero_()
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Freeze (False) or unfreeze all parameters."""
+        for p in self.parameters():
+            p.requires_grad = requires_grad
+        return self
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call fn on every module, from below upwards: for initialisation."""
+        for module in reversed(list(self.modules())):
+            fn(module)
+        return self
+
+    @no_grad()
+    def to(self, *what: Any, dtype: Any = None, device: Any = None) -> Self:
+        """All parameters and float buffers in another dtype, or "cpu"."""
+        for module in self.modules():
+            for _, t in module._parts():
+                if isinstance(t, Tensor) and t.dtype.kind == "f":
+                    t.data = t.to(*what, dtype=dtype, device=device).data
+        return self
+
+    def float(self) -> Self:
+        """All parameters as float32."""
+        return self.to("float32")
+
+    def double(self) -> Self:
+        """All parameters as float64."""
+        return self.to("float64")
+
+    def cpu(self) -> Self:
+        """This module: minigrad computes on the CPU."""
+        return self
+
+    # Showing --------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of repr: the sizes a layer was made with."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]
+        body = "\n  " + "\n  ".join(lines) + "\n" if lines else ""
+        return f"{type(self).__name__}({self.extra_repr()}{body})"
+
+    def __getattr__(self, name: str) -> Any:
+        near = difflib.get_close_matches(name, [n for n in dir(self) if not n.startswith("_")], n=1)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _found(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Tensor | Module):
+        yield name, value
+    elif isinstance(value, list | tuple | dict):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _found(item, f"{name}.{key}")
+
+
+class ModuleList(Module):
+    """A list of modules, found and named by their number."""
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        self._items: list[Module] = []
+        self.extend(modules)
+
+    def _attributes(self) -> Iterable[tuple[str, Any]]:
+        return ((str(i), module) for i, module in enumerate(self._items))
+
+    def append(self, module: Module) -> Self:
+        """One more module at the end."""
+        self._items.append(_module(module, type(self).__name__))
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """More modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return type(self)(self._items[index]) if isinstance(index, slice) else self._items[index]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._items[index] = _module(module, type(self).__name__)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._items)
+
+
+class Sequential(ModuleList):
+    """Modules one after the other: each takes the output of the one before."""
+
+    def __init__(self, *modules: Any) -> None:
+        super().__init__(modules[0] if len(modules) == 1 and isinstance(modules[0], list) else modules)
+
+    def forward(self, x: Any) -> Any:
+        for module in self._items:
+            x = module(x)
+        return x
+
+
+class ModuleDict(Module):
+    """A dict of modules, found under their keys."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        self._items: dict[str, Module] = {}
+        for key, module in (modules or {}).items():
+            self[key] = module
+
+    def _attributes(self) -> Iterable[tuple[str, Any]]:
+        return self._items.items()
+
+    def __getitem__(self, key: str) -> Module:
+        return self._items[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self._items[key] = _module(module, "ModuleDict")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._items.keys()
+
+    def values(self) -> Iterable[Module]:
+        """The modules."""
+        return self._items.values()
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        """(name, module) pairs."""
+        return self._items.items()
+
+
+def _module(value: Any, owner: str) -> Module:
+    if not isinstance(value, Module):
+        raise TypeError(f"{owner} holds modules, got {type(value).__name__}")
+    return value

@@ -1,0 +1,190 @@
+"""Reading what the user wrote: dims, sizes, dtypes, devices and indices, checked once and turned into what NumPy needs.
+
+NumPy guesses where we refuse: it wraps negative ids, lets float64 creep in and names its own internals in its
+messages. Each function here returns a clean value or raises one sentence that holds the numbers and the way out.
+"""
+
+import difflib
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .ops import Array
+
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+int64 = np.dtype(np.int64)
+boolean = np.dtype(np.bool_)
+
+Dim = int | Sequence[int] | None
+
+
+class device(str):
+    """The place of a tensor's numbers. There is one, `device("cpu")`; asking for another is a RuntimeError."""
+
+    def __new__(cls, name: str) -> "device":
+        if str(name).partition(":")[0] != "cpu":
+            raise RuntimeError(f"device {str(name)!r}: minigrad computes on the CPU; write device='cpu', or leave it out")
+        return super().__new__(cls, "cpu")
+
+    @property
+    def type(self) -> str:
+        return "cpu"
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """float32, float64, any integer dtype or bool, however NumPy or Python spell it; else a TypeError."""
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(object)
+    if found in (float32, float64, boolean) or found.kind in "iu":
+        return found
+    raise TypeError(f"dtype {dtype!r} is not one of minigrad's: float32, float64, int64, bool")
+
+
+def array_of(data: Any, dtype: Any = None) -> Array:
+    """A fresh array of numbers: Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype."""
+    if type(data).__module__.partition(".")[0] == "torch":
+        raise TypeError("this is a PyTorch tensor; hand over its numbers: minigrad.tensor(x.detach().numpy())")
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(f"the rows of a tensor must be equally long, got {short(data)}") from None
+    except OverflowError:
+        array = np.array(None)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"a tensor holds numbers or bools, got {short(data)} (NumPy dtype {array.dtype})")
+    if dtype is not None:
+        return array.astype(dtype_of(dtype), copy=False)
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if array.dtype.kind == "f" and not hasattr(first, "dtype"):
+        return array.astype(float32)  # a Python float or lists of them
+    dtype_of(array.dtype)
+    return array
+
+
+def short(data: Any) -> str:
+    """A value as a message shows it."""
+    text = repr(data)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def integer(value: Any, what: str) -> int:
+    """A Python int from anything that is exactly one (a NumPy int, a 0-d int tensor); else a TypeError."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be an int, got {short(value)}") from None
+
+
+def sizes_of(sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
+    """Both spellings of a size, f(2, 3) and f((2, 3)), as one tuple of ints."""
+    if len(sizes) == 1 and isinstance(sizes[0], Iterable) and (not hasattr(sizes[0], "ndim") or sizes[0].ndim):
+        sizes = tuple(sizes[0])
+    return tuple(integer(n, what) for n in sizes)
+
+
+def axis_of(dim: Any, ndim: int, op: str) -> int:
+    """One dim as an axis from 0 to ndim - 1 (a 0-d tensor has the dims 0 and -1, as in PyTorch); else an IndexError."""
+    axis = integer(dim, f"{op}: dim")
+    span = ndim or 1
+    if not -span <= axis < span:
+        raise IndexError(f"{op}: dim {axis} is out of range for {ndim} dimensions: it must lie in [{-span}, {span - 1}]")
+    return axis % span
+
+
+def axes_of(dim: Dim, ndim: int, op: str) -> tuple[int, ...] | None:
+    """Dims of a reduction: None (all of them), an int, or several, each once; for NumPy's `axis`."""
+    if dim is None or not ndim:
+        return None
+    axes = tuple(axis_of(d, ndim, op) for d in (dim if isinstance(dim, Sequence) else (dim,)))
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{op}: dim {tuple(dim)} names an axis twice")  # type: ignore[arg-type]
+    return axes or None
+
+
+def filled_shape(shape: tuple[int, ...], old: tuple[int, ...], op: str) -> tuple[int, ...]:
+    """The new shape with its one -1 worked out; a ValueError where the elements don't fit."""
+    total, known = math.prod(old), math.prod(n for n in shape if n != -1)
+    if shape.count(-1) == 1 and known and total % known == 0:
+        return tuple(total // known if n == -1 else n for n in shape)
+    if min(shape, default=0) < 0 or known != total:
+        raise ValueError(f"{op}: shape {shape} doesn't fit a tensor of shape {old}, which has {total} elements")
+    return shape
+
+
+def expanded_shape(sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that `expand` makes: -1 keeps a length, new axes come in front; a ValueError where it doesn't fit."""
+    new = len(sizes) - len(old)
+    shape = tuple(old[i - new] if n == -1 and i >= new else n for i, n in enumerate(sizes))
+    if new < 0 or any(n < 0 for n in shape) or any(m not in (1, n) for m, n in zip(old, shape[new:], strict=True)):
+        raise ValueError(f"expand: shape {old} can't be repeated to {sizes}: only axes of length 1 and new ones in front can")
+    return shape
+
+
+def index_of(index: Any, shape: tuple[int, ...]) -> Any:
+    """An index in plain NumPy terms (tensors become arrays); errors name the index and the shape."""
+    parts = [_index_part(part) for part in (index if isinstance(index, tuple) else (index,))]
+    used = 0
+    for part in parts:
+        used += part.ndim if getattr(part, "dtype", None) == boolean else part is not None and part is not Ellipsis
+    if used > len(shape):
+        raise IndexError(f"too many indices: {used} for a tensor of shape {shape}")
+    return tuple(parts)
+
+
+def _index_part(part: Any) -> Any:
+    if part is None or part is Ellipsis or isinstance(part, int | np.bool_):
+        return part
+    if isinstance(part, slice):
+        start, stop, step = (None if i is None else integer(i, "a slice bound") for i in (part.start, part.stop, part.step))
+        if step is not None and step <= 0:
+            raise ValueError(f"slice step {step}: it must be positive; to reverse n items, pick arange(n - 1, -1, -1)")
+        return slice(start, stop, step)
+    array = getattr(part, "data", part) if hasattr(part, "requires_grad") else part
+    array = np.asarray(array)
+    if array.size == 0 and not hasattr(part, "dtype"):
+        array = array.astype(int64)  # x[[]] picks nothing
+    if array.dtype != boolean and array.dtype.kind not in "iu":
+        raise IndexError(f"an index holds ints, slices, None, ..., int or bool tensors; got {short(part)}")
+    return int(array) if array.ndim == 0 and array.dtype != boolean else array
+
+
+def ids_in_range(ids: Array, count: int, what: str) -> None:
+    """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"{what} must be integers, got {ids.dtype}; write .long()")
+    if ids.size and (ids.min() < 0 or ids.max() >= count):
+        wrong = ids[(ids < 0) | (ids >= count)].flat[0]
+        raise IndexError(f"{what} {wrong} is out of range: it must lie in [0, {count - 1}] (there are {count})")
+
+
+def along(index: Array, axis: int) -> tuple[Array, ...]:
+    """The index tuple that picks, at each place, element `index` along the axis and the place itself elsewhere."""
+    grids: list[Array] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    grids[axis] = index
+    return tuple(grids)
+
+
+def suggest(name: str, known: Iterable[str], owner: str) -> AttributeError:
+    """An AttributeError for a name that doesn't exist, with the nearest one that does."""
+    near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1)
+    return AttributeError(f"{owner} has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module: a name that isn't there is an error that names the nearest that is."""
+    names = sorted(known)
+
+    def __getattr__(name: str) -> Any:
+        raise suggest(name, names, f"module {module!r}")
+
+    return __getattr__

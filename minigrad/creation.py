@@ -1,0 +1,195 @@
+"""Making tensors: from data, filled, in sequence, and at random.
+
+Sizes are written `zeros(2, 3)` or `zeros((2, 3))`. All functions take `dtype` (float32 by default), `requires_grad` and
+`device` ("cpu"). Random numbers come from one generator of the library's own, which `manual_seed` restarts; NumPy's
+global generator is never touched. Its stream is the same in every NumPy version and on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .arguments import array_of, dtype_of, float32, int64, integer, short, sizes_of
+from .arguments import device as the_device
+from .ops import Array
+from .tensor import Tensor, wrap
+
+_generator = np.random.RandomState(None)  # the one generator whose stream NumPy has promised never to change
+
+
+def _made(array: Array, dtype: Any, requires_grad: bool, device: Any) -> Tensor:
+    if device is not None:
+        the_device(device)
+    t = wrap(array if dtype is None else array.astype(dtype_of(dtype), copy=False))
+    t.requires_grad = requires_grad
+    return t
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor with a copy of these numbers. Python floats become float32, ints int64, bools bool; arrays keep their dtype."""
+    if isinstance(data, Tensor):
+        data = data.detach().numpy()
+    return _made(array_of(data, dtype), None, requires_grad, device)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """The tensor itself, or one made from the data."""
+    return data.to(dtype=dtype, device=device) if isinstance(data, Tensor) else tensor(data, dtype, device=device)
+
+
+def from_numpy(array: Array) -> Tensor:
+    """A tensor with a copy of the array (PyTorch would share its memory; here later writes to it change nothing)."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: needs a NumPy array, got {short(array)}; use tensor(...)")
+    return tensor(array)
+
+
+def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor filled with one number; its dtype is that of the number: float32, int64 or bool."""
+    shape = sizes_of((size,))
+    _not_negative(shape)
+    return _made(np.full(shape, array_of(fill_value, dtype)), None, requires_grad, device)
+
+
+def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor of zeros."""
+    return full(sizes_of(size), 0.0, dtype or float32, requires_grad, device)
+
+
+def ones(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """A tensor of ones."""
+    return full(sizes_of(size), 1.0, dtype or float32, requires_grad, device)
+
+
+def eye(n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """The n x m matrix with ones on the diagonal (m = n by default)."""
+    rows, columns = _not_negative((integer(n, "eye: n"), integer(n if m is None else m, "eye: m")))
+    return _made(np.eye(rows, columns, dtype=float32), dtype, requires_grad, device)
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """start, start + step, ... up to but without end; arange(n) counts from 0. int64 if all three are ints, else float32."""
+    start, end, step = (v.item() if hasattr(v, "item") else v for v in ((0, start, step) if end is None else (start, end, step)))
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"arange: steps of {step} don't lead from {start} to {end}")
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    return _made(np.arange(start, end, step), dtype or (int64 if whole else float32), requires_grad, device)
+
+
+def linspace(start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """`steps` numbers at equal distances from start to end, both included."""
+    (count,) = _not_negative((integer(steps, "linspace: steps"),))
+    return _made(np.linspace(start, end, count), dtype or float32, requires_grad, device)
+
+
+def _not_negative(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if min(shape, default=0) < 0:
+        raise ValueError(f"a size can't be negative, got {shape}")
+    return shape
+
+
+def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Zeros in the shape and dtype of another tensor."""
+    return full(input.shape, 0, dtype or input.dtype, requires_grad, device)
+
+
+def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Ones in the shape and dtype of another tensor."""
+    return full(input.shape, 1, dtype or input.dtype, requires_grad, device)
+
+
+def full_like(input: Tensor, fill_value: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """One number in the shape and dtype of another tensor."""
+    return full(input.shape, fill_value, dtype or input.dtype, requires_grad, device)
+
+
+# Random -------------------------------------------------------------------------------------------------------
+
+
+def manual_seed(seed: int) -> None:
+    """Restart the random generator: the same seed gives the same numbers, on every run and machine."""
+    number = integer(seed, "manual_seed: the seed")
+    _generator.seed([number % 2**32, number // 2**32 % 2**32] if not 0 <= number < 2**32 else number)
+
+
+def get_rng_state() -> Tensor:
+    """Where the random generator stands, as 628 integers to save and to hand to `set_rng_state`."""
+    _, keys, position, has_spare, spare = _generator.get_state(legacy=True)
+    return wrap(np.concatenate([keys, [position, has_spare], np.frombuffer(np.float64(spare).tobytes(), np.uint32)]).astype(int64))
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Put the random generator back where `get_rng_state` found it."""
+    numbers = state.numpy()
+    if numbers.shape != (628,) or numbers.dtype.kind not in "iu":
+        raise ValueError(f"set_rng_state: needs the 628 integers of get_rng_state(), got {state.dtype} of shape {state.shape}")
+    spare = np.frombuffer(numbers[626:].astype(np.uint32).tobytes(), np.float64)[0]
+    _generator.set_state(("MT19937", numbers[:624].astype(np.uint32), int(numbers[624]), int(numbers[625]), float(spare)))
+
+
+def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Uniform random numbers in [0, 1)."""
+    shape = _not_negative(sizes_of(size))
+    kind = dtype_of(dtype or float32)
+    bits = 24 if kind == float32 else 53  # as many as fit below 1: rounding a float64 near 1 would give 1.0
+    return _made(np.floor(_generator.random_sample(shape) * 2**bits) / 2**bits, kind, requires_grad, device)
+
+
+def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Normal random numbers, mean 0 and standard deviation 1."""
+    numbers = _generator.standard_normal(_not_negative(sizes_of(size)))
+    return _made(np.asarray(numbers), dtype or float32, requires_grad, device)
+
+
+def rand_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Uniform random numbers in the shape and dtype of another tensor."""
+    return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad, device=device)
+
+
+def randn_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
+    """Normal random numbers in the shape and dtype of another tensor."""
+    return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad, device=device)
+
+
+def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """Random integers from low to high - 1; randint(high, size) counts from 0."""
+    if size is None:
+        low, high, size = 0, low, high
+    if size is None or isinstance(size, int):
+        raise TypeError(f"randint(low, high, size): the size must be a tuple, as in randint(0, 10, (2, 3)); got {size!r}")
+    if integer(low, "randint: low") >= integer(high, "randint: high"):
+        raise ValueError(f"randint: there is no integer from {low} to {high} - 1")
+    return _made(np.asarray(_generator.randint(low, high, _not_negative(sizes_of((size,))), dtype=int64)), dtype, False, device)
+
+
+def randperm(n: int, device: Any = None) -> Tensor:
+    """The integers 0 to n - 1 in random order."""
+    (count,) = _not_negative((integer(n, "randperm: n"),))
+    return _made(_generator.permutation(count), int64, False, device)
+
+
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
+    """Random ids, drawn with these probabilities (rows of weights >= 0, not all 0): (v) -> (k), (n, v) -> (n, k)."""
+    weights = input.detach().double().numpy()
+    count = integer(num_samples, "multinomial: num_samples")
+    if weights.ndim not in (1, 2) or not weights.size or count < 1:
+        raise ValueError(f"multinomial: needs weights of shape (v) or (n, v) and at least one sample, got {input.shape} and {count}")
+    if not np.isfinite(weights).all() or (weights < 0).any() or (weights.sum(axis=-1) <= 0).any():
+        raise ValueError("multinomial: weights must be finite, not negative, and not all 0 in a row")
+    if replacement:
+        edges = weights.cumsum(axis=-1)  # a point falls into slice i with probability weight_i / total
+        points = _generator.random_sample((*weights.shape[:-1], count)) * edges[..., -1:]
+        ids = np.asarray((points[..., None] >= edges[..., None, :]).sum(axis=-1))
+        last = weights.shape[-1] - 1 - np.argmax(np.flip(weights > 0, -1), axis=-1)
+        return wrap(np.minimum(ids, last[..., None]))
+    if count > (weights > 0).sum(axis=-1).min():
+        raise ValueError(f"multinomial: can't draw {count} different ids where fewer have a weight above 0; write replacement=True")
+    with np.errstate(divide="ignore"):  # exponential clocks: the i-th rings first with probability weight_i / total
+        clocks = -np.log1p(-_generator.random_sample(weights.shape)) / weights
+    return wrap(np.argsort(clocks, axis=-1, kind="stable")[..., :count])
+
+
+inf, nan, pi = math.inf, math.nan, math.pi

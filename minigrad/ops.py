@@ -1,0 +1,365 @@
+"""The table of derivatives: every differentiable op, its value and its gradient functions side by side.
+
+An op is a plain function on NumPy arrays. It returns its value y, then one gradient function for each
+input. Such a function takes g = dL/dy, the gradient that arrives at the output, and returns dL/dinput
+(a *vector-Jacobian product*: g times the matrix of partial derivatives, without ever building that matrix).
+
+Nothing here knows that a graph exists, so each line can be read, called and checked alone:
+
+    >>> y, da, db = mul(np.array([2.0, 3.0]), np.array([5.0, 7.0]))
+    >>> da(np.ones(2))                # d(sum of a * b) / da = b
+    array([5., 7.])
+
+Where NumPy stretches an input by broadcasting, its gradient function answers in the stretched shape; the
+engine (`unbroadcast` in tensor.py) sums it back, once for all ops. An input may be a plain Python number.
+
+In the docstrings: formula, shapes `in -> out` where they change, then the derivative for each input.
+Letters: x one input, a and b two, y the value, g the incoming gradient, * elementwise, @ the matrix product.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Vjp = Callable[[Array], Array]
+Result = tuple[Array, *tuple[Vjp, ...]]
+
+_erf = np.frompyfunc(math.erf, 1, 1)  # NumPy has no erf; Python's is exact
+
+
+# Arithmetic ---------------------------------------------------------------------------------------------------
+
+
+def add(a: Array, b: Array) -> Result:
+    """y = a + b.   da = g,  db = g"""
+    return a + b, lambda g: g, lambda g: g
+
+
+def sub(a: Array, b: Array) -> Result:
+    """y = a - b.   da = g,  db = -g"""
+    return a - b, lambda g: g, lambda g: -g
+
+
+def mul(a: Array, b: Array) -> Result:
+    """y = a * b.   da = g * b,  db = g * a"""
+    return a * b, lambda g: g * b, lambda g: g * a
+
+
+def div(a: Array, b: Array) -> Result:
+    """y = a / b.   da = g / b,  db = -g * y / b"""
+    y = a / b
+    return y, lambda g: g / b, lambda g: -g * y / b
+
+
+def pow(a: Array, b: Array) -> Result:
+    """y = a ** b.   da = g * b * a**(b-1), and 0 where b = 0;   db = g * y * log(a), and 0 where a = 0 <= b"""
+    y = a**b
+
+    def da(g: Array) -> Any:
+        flat = np.equal(b, 0)  # a**0 is the constant 1, at a = 0 too, where 0 * 0**-1 would be NaN
+        return g * b * a ** np.where(flat, b, b - 1)
+
+    def db(g: Array) -> Any:
+        silent = np.equal(a, 0) & np.greater_equal(b, 0)  # 0**b stays 0 when b moves; 0 * log(0) would be NaN
+        return g * np.where(silent, 0, y * np.log(np.where(silent, 1, a)))
+
+    return y, da, db
+
+
+def matmul(a: Array, b: Array) -> Result:
+    """Y = A @ B,  (..., n, k) @ (..., k, m) -> (..., n, m).   dA = G @ B^T,  dB = A^T @ G"""
+    if b.ndim == 2:  # one matrix for all batches: stack their rows, one large product instead of many small ones
+        return _rows(a, b), lambda g: _rows(g, b.T), lambda g: _flat(a).T @ _flat(g)
+    return a @ b, lambda g: g @ b.swapaxes(-1, -2), lambda g: a.swapaxes(-1, -2) @ g
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Result:
+    """Y = X @ W^T + b,  (..., k), (m, k), (m) -> (..., m).   dX = G @ W,  dW = G^T @ X,  db = G summed over its rows"""
+    y = _rows(x, weight.T)
+    if bias is not None:
+        y += bias
+    return (
+        y,
+        lambda g: _rows(g, weight),
+        lambda g: _flat(g).T @ _flat(x),
+        lambda g: _flat(g).sum(axis=0),
+    )
+
+
+def _flat(x: Array) -> Array:
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # (..., k) -> (rows, k)
+
+
+def _rows(x: Array, matrix: Array) -> Array:
+    return (_flat(x) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])  # (..., k) @ (k, m) -> (..., m)
+
+
+# Elementwise functions ----------------------------------------------------------------------------------------
+
+
+def neg(x: Array) -> Result:
+    """y = -x.   dx = -g"""
+    return -x, lambda g: -g
+
+
+def abs(x: Array) -> Result:
+    """y = |x|.   dx = g * sign(x), which is 0 at 0"""
+    return np.abs(x), lambda g: g * np.sign(x)
+
+
+def exp(x: Array) -> Result:
+    """y = exp(x).   dx = g * y"""
+    y = np.exp(x)
+    return y, lambda g: g * y
+
+
+def log(x: Array) -> Result:
+    """y = log(x), the natural logarithm.   dx = g / x"""
+    return np.log(x), lambda g: g / x
+
+
+def sqrt(x: Array) -> Result:
+    """y = sqrt(x).   dx = g / (2 * y)"""
+    y = np.sqrt(x)
+    return y, lambda g: g / (2 * y)
+
+
+def sin(x: Array) -> Result:
+    """y = sin(x).   dx = g * cos(x)"""
+    return np.sin(x), lambda g: g * np.cos(x)
+
+
+def cos(x: Array) -> Result:
+    """y = cos(x).   dx = -g * sin(x)"""
+    return np.cos(x), lambda g: -g * np.sin(x)
+
+
+def tanh(x: Array) -> Result:
+    """y = tanh(x).   dx = g * (1 - y**2)"""
+    y = np.tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+def sigmoid(x: Array) -> Result:
+    """y = 1 / (1 + exp(-x)).   dx = g * y * (1 - y)"""
+    small = np.exp(-np.abs(x))  # at most 1, so nothing overflows
+    y = np.where(x >= 0, 1, small) / (1 + small)
+    return y, lambda g: g * y * (1 - y)
+
+
+def relu(x: Array) -> Result:
+    """y = max(x, 0).   dx = g where x > 0, else 0"""
+    return np.maximum(x, 0), lambda g: np.where(x > 0, g, 0)
+
+
+def erf(x: Array) -> Result:
+    """y = 2/sqrt(pi) * integral of exp(-t**2) from 0 to x.   dx = g * 2/sqrt(pi) * exp(-x**2)"""
+    return np.asarray(_erf(x)).astype(x.dtype), lambda g: g * (2 / math.sqrt(math.pi)) * np.exp(-x * x)
+
+
+# Choosing -----------------------------------------------------------------------------------------------------
+
+
+def where(a: Array, b: Array, condition: Array) -> Result:
+    """y = a where the condition holds, else b.   da = g where it holds, else 0;   db = 0 where it holds, else g"""
+    return np.where(condition, a, b), lambda g: np.where(condition, g, 0), lambda g: np.where(condition, 0, g)
+
+
+def maximum(a: Array, b: Array) -> Result:
+    """y = the larger of a and b, elementwise.   da = g where a > b, g/2 where they tie, else 0;   db likewise"""
+    return np.maximum(a, b), lambda g: g * _winner(a, b, g), lambda g: g * _winner(b, a, g)
+
+
+def _winner(a: Array, b: Array, g: Array) -> Array:
+    return ((np.greater(a, b) + np.greater_equal(a, b)) / 2).astype(g.dtype)  # 1 won, 0.5 tied, 0 lost
+
+
+def clamp(x: Array, low: float | None, high: float | None) -> Result:
+    """y = x moved into [low, high].   dx = g where low <= x <= high, else 0"""
+
+    def dx(g: Array) -> Any:
+        inside = (True if low is None else x >= low) & (True if high is None else x <= high)
+        return np.where(inside, g, 0)
+
+    return np.clip(x, low, high), dx
+
+
+def cast(x: Array, dtype: np.dtype[Any]) -> Result:
+    """y = x in another precision.   dx = g in the precision of x"""
+    return x.astype(dtype), lambda g: g.astype(x.dtype)
+
+
+# Reductions: `axis` is None (all), an int or a tuple ----------------------------------------------------------
+
+
+Axis = int | tuple[int, ...] | None
+
+
+def sum(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
+    """y = sum of x over the axis.   dx = g, repeated along the axis"""
+    y = x.sum(axis=axis, keepdims=keepdims)
+    return y, lambda g: np.broadcast_to(_kept(g, axis, keepdims), x.shape)
+
+
+def max(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
+    """y = largest of x over the axis.   dx = g at the largest, shared evenly where several tie, else 0"""
+    top = x.max(axis=axis, keepdims=True)
+
+    def dx(g: Array) -> Any:
+        hit = ((x == top) | (x != x)).astype(x.dtype)  # NaN is never equal to itself, and is what max() returns
+        return _kept(g, axis, keepdims) * hit / hit.sum(axis=axis, keepdims=True)
+
+    return top if keepdims else top.squeeze(axis), dx
+
+
+def norm(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
+    """y = sqrt(sum of x**2 over the axis).   dx = g * x / y, and 0 where y = 0"""
+    scale = np.abs(x).max(axis=axis, keepdims=True, initial=0)  # so that squares neither overflow nor vanish
+    scale = np.where((scale == 0) | np.isinf(scale), 1, scale)
+    y = scale * np.sqrt(np.square(x / scale).sum(axis=axis, keepdims=True))
+    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * x / np.where(y == 0, 1, y)
+
+
+def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:
+    """y = log(sum of exp(x) over the axis).   dx = g * exp(x - y)"""
+    top = x.max(axis=axis, keepdims=True, initial=-math.inf)
+    top = np.where(np.isinf(top), 0, top)
+    y = top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
+    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * np.exp(x - y)
+
+
+def prod(x: Array, axis: int, keepdims: bool = False) -> Result:
+    """y = product of x over the axis.   dx_i = g * product of the others (not y / x_i: x_i may be 0)"""
+
+    def before(x: Array) -> Any:  # along the axis, the product of all that come earlier
+        x = np.moveaxis(x, axis, 0)
+        return np.moveaxis(np.concatenate([np.ones_like(x[:1]), np.cumprod(x[:-1], axis=0)])[: len(x)], 0, axis)
+
+    def dx(g: Array) -> Any:
+        after = np.flip(before(np.flip(x, axis)), axis)
+        return _kept(g, axis, keepdims) * before(x) * after
+
+    return x.prod(axis=axis, keepdims=keepdims), dx
+
+
+def cumsum(x: Array, axis: int) -> Result:
+    """y_i = x_0 + ... + x_i along the axis.   dx_i = g_i + g_(i+1) + ... to the end"""
+    return np.cumsum(x, axis), lambda g: np.flip(np.cumsum(np.flip(g, axis), axis), axis)
+
+
+def _kept(g: Array, axis: Axis, keepdims: bool) -> Array:
+    return g if keepdims or axis is None else np.expand_dims(g, axis)  # give the summed axes back, as length 1
+
+
+# Softmax and normalisation ------------------------------------------------------------------------------------
+
+
+def softmax(x: Array, axis: int) -> Result:
+    """y_i = exp(x_i) / sum_j exp(x_j) along the axis.   dx = y * (g - sum_j g_j * y_j)"""
+    y = np.exp(x - x.max(axis=axis, keepdims=True, initial=-math.inf))  # the largest exponent is 0: no overflow
+    y /= y.sum(axis=axis, keepdims=True)
+    return y, lambda g: y * (g - (g * y).sum(axis=axis, keepdims=True))
+
+
+def log_softmax(x: Array, axis: int) -> Result:
+    """y_i = x_i - log(sum_j exp(x_j)) along the axis.   dx = g - exp(y) * sum_j g_j"""
+    shifted = x - x.max(axis=axis, keepdims=True, initial=-math.inf)
+    y = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    return y, lambda g: g - np.exp(y) * g.sum(axis=axis, keepdims=True)
+
+
+def standardize(x: Array, axis: Axis, eps: float) -> Result:
+    """y = (x - mean(x)) / sqrt(var(x) + eps) over the axis, var = mean((x - mean(x))**2).
+    dx = (g - mean(g) - y * mean(g * y)) / sqrt(var(x) + eps)"""
+    centered = x - x.mean(axis=axis, keepdims=True, dtype=np.float64)  # float64 holds the square of any float32
+    root = np.sqrt(np.square(centered).mean(axis=axis, keepdims=True) + eps)
+    y = (centered / root).astype(x.dtype)
+
+    def dx(g: Array) -> Any:
+        mean_g, mean_gy = g.mean(axis=axis, keepdims=True), (g * y).mean(axis=axis, keepdims=True)
+        return ((g - mean_g - y * mean_gy) / root).astype(x.dtype)
+
+    return y, dx
+
+
+def rms_normalize(x: Array, axis: Axis, eps: float) -> Result:
+    """y = x / sqrt(mean(x**2) + eps) over the axis.   dx = (g - y * mean(g * y)) / sqrt(mean(x**2) + eps)"""
+    root = np.sqrt(np.square(x, dtype=np.float64).mean(axis=axis, keepdims=True) + eps)
+    y = (x / root).astype(x.dtype)
+    return y, lambda g: ((g - y * (g * y).mean(axis=axis, keepdims=True)) / root).astype(x.dtype)
+
+
+# Shape and place ----------------------------------------------------------------------------------------------
+
+
+def reshape(x: Array, shape: tuple[int, ...]) -> Result:
+    """y = the elements of x, in order, in another shape.   dx = g in the shape of x"""
+    return x.reshape(shape), lambda g: g.reshape(x.shape)
+
+
+def transpose(x: Array, axes: tuple[int, ...]) -> Result:
+    """y = x with its axes in another order.   dx = g with the order undone"""
+    return x.transpose(axes), lambda g: g.transpose(np.argsort(axes))
+
+
+def expand(x: Array, shape: tuple[int, ...]) -> Result:
+    """y = x repeated along axes of length 1 (and new ones in front).   dx = g; the engine sums over the repeats"""
+    return np.broadcast_to(x, shape), lambda g: g
+
+
+def getitem(x: Array, index: Any) -> Result:
+    """y = x[index].   dx = zeros with g added at the index, once for each time a place was picked"""
+
+    def dx(g: Array) -> Any:
+        out = np.zeros_like(x)
+        np.add.at(out, index, g)  # out[index] = g would keep only one gradient of a place picked twice
+        return out
+
+    def dx_of_slice(g: Array) -> Any:
+        out = np.zeros_like(x)
+        out[index] = g  # ints and slices pick no place twice
+        return out
+
+    parts = index if isinstance(index, tuple) else (index,)
+    simple = all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts)
+    return (x[index], dx_of_slice) if simple else (np.ascontiguousarray(x[index]), dx)
+
+
+def scatter(x: Array, source: Array, index: Any) -> Result:
+    """y = x with y[index] = source.   dx = g, and 0 at the index;   dsource = g[index]"""
+    y = x.copy()
+    y[index] = source
+
+    def dx(g: Array) -> Any:
+        out = g.copy()
+        out[index] = 0
+        return out
+
+    return y, dx, lambda g: g[index]
+
+
+def concatenate(*arrays: Array, axis: int) -> Result:
+    """y = the arrays one behind the other along the axis.   dx_i = the part of g that came from x_i"""
+    ends = np.cumsum([x.shape[axis] for x in arrays]).tolist()
+    before = (slice(None),) * axis
+    parts = [(*before, slice(end - x.shape[axis], end)) for x, end in zip(arrays, ends, strict=True)]
+    return np.concatenate(arrays, axis=axis), *[lambda g, part=part: g[part] for part in parts]
+
+
+def triu(x: Array, diagonal: int) -> Result:
+    """y = x on and above the diagonal, else 0,  (..., n, m) -> (..., n, m).   dx = g on and above it, else 0"""
+    return np.triu(x, diagonal), lambda g: np.triu(g, diagonal)
+
+
+def tril(x: Array, diagonal: int) -> Result:
+    """y = x on and below the diagonal, else 0,  (..., n, m) -> (..., n, m).   dx = g on and below it, else 0"""
+    return np.tril(x, diagonal), lambda g: np.tril(g, diagonal)
+
+
+def contiguous(x: Array) -> Result:
+    """y = a copy of x, laid out row by row.   dx = g"""
+    return x.copy(order="C"), lambda g: g

@@ -1,0 +1,106 @@
+"""Saving tensors: an .npz file (a zip of plain NumPy arrays), written whole or not at all. Nothing in it is ever run.
+
+`np.load(path)` reads the same file without minigrad. Beside the arrays it holds `structure.json`, which says how dicts,
+lists, numbers and strings were nested around them, so a checkpoint {"model": ..., "optimizer": ..., "step": 3} comes back.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from .arguments import dtype_of, short
+from .ops import Array
+from .tensor import Tensor, wrap
+
+_STRUCTURE = "structure.json"
+
+
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Write tensors, arrays, numbers, strings, None, and dicts (with string keys), lists and tuples of them, to a file.
+
+    The file is written beside `path`, flushed to the disk and renamed: whatever happens, `path` is the old file or the new.
+    """
+    arrays: dict[str, Array] = {}
+    structure = json.dumps(_taken_apart(obj, "", arrays)).encode()
+    path = os.path.abspath(os.fspath(path))
+    handle, aside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=os.path.basename(path) + ".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, array in arrays.items():
+                    with archive.open(name + ".npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
+                archive.writestr(_STRUCTURE, structure)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """What `save` wrote, with arrays as tensors. A ValueError for any file that is not whole or not such a file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {n.removesuffix(".npy"): _array(archive.read(n)) for n in archive.namelist() if n.endswith(".npy")}
+            structure = (
+                json.loads(archive.read(_STRUCTURE)) if _STRUCTURE in archive.namelist() else {"dict": {n: {"tensor": n} for n in arrays}}
+            )
+            return _put_together(structure, arrays)
+    except OSError:
+        raise  # not there, not readable
+    except Exception as error:
+        raise ValueError(f"{os.fspath(path)} is not a whole file of minigrad.save (or np.savez): {error}") from None
+
+
+def _array(content: bytes) -> Array:
+    file = io.BytesIO(content)
+    array = np.lib.format.read_array(file, allow_pickle=False)
+    dtype_of(array.dtype)
+    if file.read(1):
+        raise ValueError("there are bytes left behind an array")
+    return array
+
+
+def _taken_apart(obj: Any, name: str, arrays: dict[str, Array]) -> Any:
+    """The nesting around the arrays as JSON; each array goes into `arrays` under its path in the nesting."""
+    if isinstance(obj, Tensor | np.ndarray):
+        array = obj.data if isinstance(obj, Tensor) else obj
+        dtype_of(array.dtype)
+        name = name or "tensor"
+        while name in arrays:  # {"a/b": x, "a": {"b": y}}
+            name += "'"
+        arrays[name] = array
+        return {"tensor": name}
+    if isinstance(obj, np.generic):
+        obj = obj.item()
+    if obj is None or isinstance(obj, bool | int | float | str):
+        return {"value": obj}
+    if isinstance(obj, dict) and all(isinstance(k, str) for k in obj):
+        return {"dict": {k: _taken_apart(v, f"{name}/{k}" if name else k, arrays) for k, v in obj.items()}}
+    if isinstance(obj, list | tuple):
+        kind = "list" if isinstance(obj, list) else "tuple"
+        return {kind: [_taken_apart(v, f"{name}/{i}" if name else str(i), arrays) for i, v in enumerate(obj)]}
+    raise TypeError(
+        f"save: can't write {short(obj)} ({type(obj).__name__}) at {name or 'the top'}: only tensors, numbers, strings, dicts and lists"
+    )
+
+
+def _put_together(node: dict[str, Any], arrays: dict[str, Array]) -> Any:
+    ((kind, content),) = node.items()
+    if kind == "tensor":
+        return wrap(arrays[content])
+    if kind == "value":
+        return content
+    if kind == "dict":
+        return {k: _put_together(v, arrays) for k, v in content.items()}
+    items = [_put_together(v, arrays) for v in content]
+    return tuple(items) if kind == "tuple" else items

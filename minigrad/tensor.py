@@ -1,0 +1,361 @@
+"""A tensor is an array that remembers how it was made, so that `backward` can send gradients the same way back.
+
+The whole engine is the first part of this file: `apply` records, `backward` walks, `unbroadcast` undoes NumPy's
+stretching, `no_grad` switches recording off. It knows graphs and nothing of calculus; that is in ops.py.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import itertools
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+
+from . import arguments
+from .methods import Methods
+from .operators import constant
+from .ops import Array, Result, Vjp
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
+    pauses = 0  # how many no_grad blocks we are in
+
+
+_mode = _Mode()
+_births = itertools.count()  # next() on it is one step that no other thread can split
+_quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
+_quiet.run(np.seterr, all="ignore")
+
+
+def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
+    """Run an op of ops.py on the arrays inside the inputs, and record it.
+
+    The record is one pair (input, vjp) for each input tensor that requires a gradient. These pairs *are* the graph.
+    Inputs that aren't tensors (Python numbers) and the options are constants.
+    """
+    arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
+    value, *vjps = _quiet.copy().run(op, *arrays, **options)
+    y = wrap(value)
+    if not _mode.pauses:
+        pairs = [(x, vjp) for x, vjp in zip(inputs, vjps) if isinstance(x, Tensor) and x._requires_grad]  # noqa: B905
+        if pairs:
+            y._requires_grad, y._pairs, y._op, y._options = True, pairs, op, options
+    return y
+
+
+def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
+    """Sum g over the axes along which an input of this shape was repeated: where a value was used many times,
+    its gradients add up. E.g. g (b, t, d) for a bias of shape (d): sum over b and t."""
+    if g.shape == shape:
+        return g
+    if g.ndim > len(shape):
+        g = g.sum(axis=tuple(range(g.ndim - len(shape))))
+    g = g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
+    if g.shape != shape:
+        raise ValueError(f"a gradient function answered in shape {g.shape} for an input of shape {shape}")
+    return g
+
+
+class no_grad:
+    """Switch recording off in this thread: `with no_grad(): ...`, or `@no_grad()` above a function."""
+
+    def __new__(cls, function: Any = None) -> no_grad:  # `@no_grad` without () is given the function at once
+        return super().__new__(cls) if function is None else super().__new__(cls)(function)
+
+    def __enter__(self) -> None:
+        _mode.pauses += 1
+
+    def __exit__(self, *error: object) -> None:
+        _mode.pauses -= 1
+
+    def __call__(self, function: F) -> F:
+        return _without_graph(function)
+
+
+def wrap(array: Any) -> Tensor:
+    """A constant around this very array, without the copy that `Tensor(array)` makes."""
+    t = Tensor.__new__(Tensor)
+    t._begin(array)
+    return t
+
+
+class Tensor(Methods):
+    """An array with a gradient: `data` (NumPy), `requires_grad`, and after `backward`, on leaves, `grad`.
+
+    A leaf is a tensor that no recorded op made: parameters, inputs, constants. The array inside is never written
+    to; updates rebind `data`, so a recorded graph stays right whatever happens to its tensors afterwards.
+    `Tensor(data)` copies, as `minigrad.tensor(data)` does.
+    """
+
+    __slots__ = ("__weakref__", "_birth", "_data", "_grad", "_keep", "_op", "_options", "_pairs", "_requires_grad")
+    _data: Array
+    _requires_grad: bool
+    _grad: Tensor | None
+    _pairs: list[tuple[Tensor, Vjp]]  # the inputs, each with the function that carries the gradient to it
+    _op: Callable[..., Result] | None  # the op that made this tensor; None for a leaf
+    _options: dict[str, Any]
+    _birth: int  # rises by one with every tensor: nothing can be used before it exists
+    _keep: bool  # retain_grad() was asked for
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        self._begin(arguments.array_of(data))
+        self.requires_grad = requires_grad
+
+    def _begin(self, array: Any) -> None:
+        self._data = array if isinstance(array, np.ndarray) else np.asarray(array)  # NumPy's sums of all are scalars
+        self._requires_grad, self._grad, self._keep = False, None, False
+        self._pairs, self._op, self._options = [], None, {}
+        self._birth = next(_births)
+
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool = False) -> None:
+        """Add d(self)/d(leaf) to `leaf.grad` for every leaf that self depends on.
+
+        gradient: dL/d(self), of self's shape; may be left out for a single number (it is 1 then).
+        The walk goes from young to old. A tensor is younger than all it was made from, so when its turn comes,
+        everyone who used it has been here and its gradient is complete: added up, before it is passed on.
+        Each op is used up on the way, unless retain_graph=True; a second walk is a RuntimeError.
+        """
+        grads: dict[Tensor, Array] = {self: self._seed(gradient)}  # of tensors whose turn has not come yet
+        kept: list[tuple[Tensor, Array]] = []
+        waiting = [(-self._birth, self)] if self._op else []  # a heap: the youngest comes first
+        with np.errstate(all="ignore"):
+            while waiting:
+                node = heappop(waiting)[1]
+                g = grads.pop(node)
+                if node._keep:
+                    kept.append((node, g))
+                if not node._pairs:
+                    raise RuntimeError(
+                        f"backward() has already been through this graph (at {node._op_name()}) and used it up; to go through "
+                        "it a second time, write backward(retain_graph=True) the first time, or compute the loss anew"
+                    )
+                for x, vjp in node._pairs:
+                    dx = unbroadcast(vjp(g), x._data.shape)
+                    if x in grads:
+                        grads[x] = grads[x] + dx
+                    else:
+                        grads[x] = dx
+                        if x._op:
+                            heappush(waiting, (-x._birth, x))
+                if not retain_graph:
+                    node._pairs = []
+            kept.extend(grads.items())  # whatever has not had its turn is a leaf
+            fresh = [np.array(g, x.dtype, order="C") if x._grad is None else x._grad._data + g for x, g in kept]
+        for (x, _), g in zip(kept, fresh, strict=True):  # only now, so that an error on the way changes nothing
+            x._grad = wrap(g)
+
+    def _seed(self, gradient: Tensor | None) -> Array:
+        if not self._requires_grad:
+            raise RuntimeError(
+                "backward() on a tensor that doesn't require a gradient: nothing it was computed from does, or it was "
+                "computed under no_grad() or from detach(). Give the weights requires_grad=True before computing the loss"
+            )
+        if gradient is None:
+            if self._data.size != 1:
+                raise RuntimeError(
+                    f"backward() on a tensor of shape {self.shape}: only a single number has one gradient. "
+                    "Reduce it first, y.sum().backward(), or pass dL/dy of the same shape: y.backward(gradient)"
+                )
+            return np.ones_like(self._data)
+        seed = gradient._data if isinstance(gradient, Tensor) else arguments.array_of(gradient)
+        if seed.shape != self.shape:
+            raise RuntimeError(f"backward(gradient): the gradient has shape {seed.shape}, but the tensor has shape {self.shape}")
+        return seed.astype(self.dtype)
+
+    # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
+
+    @property
+    def data(self) -> Array:
+        """The NumPy array inside. Rebind it (`p.data = p.data - step`) rather than writing into it."""
+        return self._data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = value._data if isinstance(value, Tensor) else value
+        if not isinstance(array, np.ndarray):
+            array = arguments.array_of(array)
+        if arguments.dtype_of(array.dtype).kind != "f" and self._requires_grad:
+            raise TypeError(f"data of dtype {array.dtype} for a tensor that requires a gradient: write .astype(np.float32)")
+        self._data = array
+
+    @property
+    def grad(self) -> Tensor | None:
+        """dL/d(self), a tensor of the same shape, or None before the first `backward`. Later ones add to it."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and not (isinstance(value, Tensor) and value.shape == self.shape):
+            raise TypeError(f".grad must be None or a Tensor of shape {self.shape}, got {arguments.short(value)}")
+        self._grad = value
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether `backward` should find the gradient of this tensor. Only floats can have one."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value and self._data.dtype.kind != "f":
+            raise TypeError(f"a tensor of dtype {self.dtype} can't require a gradient: only floats can. Write 1.0 for 1, or call .float()")
+        if self._op and not value:
+            raise RuntimeError(f"this tensor was computed (by {self._op_name()}), so its gradient can't be switched off; use detach()")
+        self._requires_grad = bool(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self._op is None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set requires_grad and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    def retain_grad(self) -> None:
+        """Ask for `.grad` on this tensor although it isn't a leaf."""
+        if not self._requires_grad:
+            raise RuntimeError("retain_grad() on a tensor that doesn't require a gradient")
+        self._keep = True
+
+    def detach(self) -> Tensor:
+        """The same numbers outside the graph: a constant, to which no gradient flows."""
+        return wrap(self._data)
+
+    _apply, _wrap = staticmethod(apply), staticmethod(wrap)
+
+    def _frozen(self) -> bool:  # a leaf that may not change now, because what is recorded needs it as it is
+        return self._requires_grad and not _mode.pauses
+
+    # Out to Python and NumPy ----------------------------------------------------------------------------------
+
+    def numpy(self) -> Array:
+        """A copy of the numbers. A RuntimeError for a tensor that requires a gradient: the copy would be outside the graph."""
+        if self._requires_grad:
+            raise RuntimeError("numpy() on a tensor that requires a gradient: its result would leave the graph; write .detach().numpy()")
+        return self._data.copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        """NumPy hands over here when an array meets a tensor: `array * t` is a Tensor, the array a constant in it."""
+        if method != "__call__" or ufunc not in _FROM_NUMPY or options:
+            raise TypeError(
+                f"np.{ufunc.__name__} doesn't take tensors, its result would leave the graph: write a method, as in t.exp(), "
+                "or give it the numbers, t.detach().numpy()"
+            )
+        if out is None:
+            like = next(x for x in inputs if isinstance(x, Tensor))
+            return _FROM_NUMPY[ufunc](*(constant(x, like) for x in inputs))
+        fresh = ufunc(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs)).astype(out[0].dtype)
+        if out[0] is not inputs[0]:
+            out[0][...] = fresh
+        return fresh  # `p.data -= lr * p.grad` gets a new array: it rebinds, as every update does
+
+    def item(self) -> Any:
+        """The one number in this tensor, as a Python float, int or bool."""
+        if self._data.size != 1:
+            raise RuntimeError(f"a tensor of shape {self.shape} is not one number; item(), float(), int() and `if` need exactly one")
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The numbers as nested Python lists (one number for a 0-d tensor)."""
+        return self._data.tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"only an integer tensor can be an index, this one is {self.dtype}")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def _op_name(self) -> str:
+        return self._op.__name__ if self._op else "a leaf"
+
+    def __repr__(self) -> str:
+        numbers = np.array2string(self._data, precision=4, separator=", ", prefix="tensor(")
+        extra = "" if self.dtype in (arguments.float32, arguments.int64, arguments.boolean) else f", dtype={self.dtype}"
+        if self._op:
+            options = [f"{k}={v}" for k, v in self._options.items() if isinstance(v, int | float | str | tuple | np.dtype)]
+            extra += f", grad_fn=<{' '.join([self._op_name(), *options])}>"
+        elif self._requires_grad:
+            extra += ", requires_grad=True"
+        return f"tensor({numbers}{extra})"
+
+    def __reduce__(self) -> tuple[Any, ...]:  # copy.deepcopy and pickle
+        if self._op:
+            raise RuntimeError(f"only leaves can be copied or pickled; this tensor was computed (by {self._op_name()}): detach() it")
+        return _restored, (type(self), self._data.copy(), self._requires_grad)
+
+
+def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
+    t = kind.__new__(kind)
+    t._begin(array)
+    t._requires_grad = requires_grad
+    return t
+
+
+def _without_graph(function: F) -> F:
+    def whole(*args: Any, **kwargs: Any) -> Any:
+        with no_grad():
+            return function(*args, **kwargs)
+
+    def pieces(*args: Any, **kwargs: Any) -> Any:  # of a generator: its body runs later, from one yield to the next
+        steps = function(*args, **kwargs)
+        while True:
+            with no_grad():
+                piece = next(steps, steps)
+            if piece is steps:
+                return
+            yield piece
+
+    return cast(F, functools.wraps(function)(pieces if inspect.isgeneratorfunction(function) else whole))
+
+
+_FROM_NUMPY: dict[Any, Callable[..., Any]] = {
+    getattr(np, name): getattr(operator, short)
+    for name, short in {
+        "add": "add",
+        "subtract": "sub",
+        "multiply": "mul",
+        "true_divide": "truediv",
+        "power": "pow",
+        "matmul": "matmul",
+        "equal": "eq",
+        "not_equal": "ne",
+        "less": "lt",
+        "less_equal": "le",
+        "greater": "gt",
+        "greater_equal": "ge",
+        "bitwise_and": "and_",
+        "bitwise_or": "or_",
+    }.items()
+}
