@@ -7,6 +7,7 @@ See what breaks: --no-positions, --causal; what changes: --heads 4, --task sort.
 
 import argparse
 import math
+import os
 import signal
 import sys
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices this small only wait for each other in threads
 
 import layers as nn
 import layers.functional as F

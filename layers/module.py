@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-from minigrad import Tensor, no_grad
+from minigrad import Tensor, as_tensor, no_grad
 
 
 class Parameter(Tensor):
@@ -51,12 +51,10 @@ class Module:
 
     # Finding --------------------------------------------------------------------------------------------------
 
-    def _attributes(self) -> Iterable[tuple[str, Any]]:
-        return vars(self).items()
-
     def _parts(self) -> Iterator[tuple[str, Any]]:  # own tensors and modules, in the order they were assigned
-        for name, value in self._attributes():
-            yield from _found(value, name)
+        for name, value in vars(self).items():
+            for path, part in _found(value, name):
+                yield path.removeprefix("_items."), part  # what a ModuleList holds is named by its number alone
 
     def _persistent(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         for name, part in self._parts():
@@ -118,7 +116,7 @@ class Module:
         own = dict(self._persistent())
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
-        given = {name: Tensor(state_dict[name]) for name in own if name in state_dict}
+        given = {name: as_tensor(state_dict[name]) for name in own if name in state_dict}
         wrong = [f"{n} is {t.shape}, here {own[n].shape}" for n, t in given.items() if t.shape != own[n].shape]
         problems = [("other shape", wrong)] + ([("missing", missing), ("unexpected", unexpected)] if strict else [])
         if any(names for _, names in problems):
@@ -152,9 +150,10 @@ class Module:
         return self
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
-        """Call fn on every module, from below upwards: for initialisation."""
-        for module in reversed(list(self.modules())):
-            fn(module)
+        """Call fn on every module, on those below before the one that holds them: for initialisation."""
+        for child in dict.fromkeys(self.children()):
+            child.apply(fn)
+        fn(self)
         return self
 
     @no_grad()
@@ -164,6 +163,7 @@ class Module:
             for _, t in module._parts():
                 if isinstance(t, Tensor) and t.dtype.kind == "f":
                     t.data = t.to(*what, dtype=dtype, device=device).data
+                    t.grad = None if t.grad is None else t.grad.to(*what, dtype=dtype, device=device)
         return self
 
     def float(self) -> Self:
@@ -209,9 +209,6 @@ class ModuleList(Module):
         self._items: list[Module] = []
         self.extend(modules)
 
-    def _attributes(self) -> Iterable[tuple[str, Any]]:
-        return ((str(i), module) for i, module in enumerate(self._items))
-
     def append(self, module: Module) -> Self:
         """One more module at the end."""
         self._items.append(_module(module, type(self).__name__))
@@ -255,9 +252,6 @@ class ModuleDict(Module):
         self._items: dict[str, Module] = {}
         for key, module in (modules or {}).items():
             self[key] = module
-
-    def _attributes(self) -> Iterable[tuple[str, Any]]:
-        return self._items.items()
 
     def __getitem__(self, key: str) -> Module:
         return self._items[key]

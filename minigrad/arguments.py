@@ -46,6 +46,7 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
     raise TypeError(f"dtype {dtype!r} is not one of minigrad's: float32, float64, int64, bool")
 
 
+@np.errstate(over="ignore", invalid="ignore")  # 1e300 is inf in float32, as in PyTorch
 def array_of(data: Any, dtype: Any = None) -> Array:
     """A fresh array of numbers: Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype."""
     if type(data).__module__.partition(".")[0] == "torch":
@@ -80,9 +81,11 @@ def short(data: Any) -> str:
 def integer(value: Any, what: str) -> int:
     """A Python int from anything that is exactly one (a NumPy int, a 0-d int tensor); else a TypeError."""
     try:
-        return operator.index(value)
+        if not isinstance(value, bool):  # var(False) would mean dim 0
+            return operator.index(value)
     except TypeError:
-        raise TypeError(f"{what} must be an int, got {short(value)}") from None
+        pass
+    raise TypeError(f"{what} must be an int, got {short(value)}")
 
 
 def sizes_of(sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
@@ -94,7 +97,7 @@ def sizes_of(sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
 
 def axis_of(dim: Any, ndim: int, op: str) -> int:
     """One dim as an axis from 0 to ndim - 1 (a 0-d tensor has the dims 0 and -1, as in PyTorch); else an IndexError."""
-    axis = integer(dim, f"{op}: dim")
+    axis = dim if type(dim) is int else integer(dim, f"{op}: dim")
     span = ndim or 1
     if not -span <= axis < span:
         raise IndexError(f"{op}: dim {axis} is out of range for {ndim} dimensions: it must lie in [{-span}, {span - 1}]")
@@ -130,15 +133,28 @@ def expanded_shape(sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, .
     return shape
 
 
-def index_of(index: Any, shape: tuple[int, ...]) -> Any:
-    """An index in plain NumPy terms (tensors become arrays); errors name the index and the shape."""
+def index_of(index: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """An index in plain NumPy terms (tensors become arrays); errors name the index and the shape.
+
+    Where it holds both ints and arrays these are two indices, to be applied in turn: ints first, as PyTorch does. NumPy
+    counts an int among the arrays, and x[0, :, ids] gets the dim of the ids in front.
+    """
     parts = [_index_part(part) for part in (index if isinstance(index, tuple) else (index,))]
     used = 0
     for part in parts:
         used += part.ndim if getattr(part, "dtype", None) == boolean else part is not None and part is not Ellipsis
     if used > len(shape):
         raise IndexError(f"too many indices: {used} for a tensor of shape {shape}")
-    return tuple(parts)
+    ints = [isinstance(part, int) and not isinstance(part, bool) for part in parts]
+    if not any(ints) or not any(isinstance(part, np.ndarray) for part in parts):
+        return [tuple(parts)]
+    first: list[Any] = []
+    for part, is_int in zip(parts, ints, strict=True):
+        if is_int or part is Ellipsis:
+            first.append(part)
+        elif isinstance(part, slice | np.ndarray):
+            first += [slice(None)] * (part.ndim if isinstance(part, np.ndarray) and part.dtype == boolean else 1)
+    return [tuple(first), tuple(part for part, is_int in zip(parts, ints, strict=True) if not is_int)]
 
 
 def _index_part(part: Any) -> Any:

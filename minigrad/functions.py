@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from . import ops
 from .arguments import axis_of, short
+from .methods import choose
 from .operators import common_dtype
 from .tensor import Tensor, apply
 
@@ -55,8 +56,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def where(condition: Tensor, a: Any, b: Any) -> Tensor:
-    """a where the (bool) condition holds, else b; see Tensor.where."""
-    return _checked(condition, "where").where(a, b)
+    """a where the (bool) condition holds, else b. The gradient goes to the one that was chosen; but a NaN or inf in the
+    derivative of the other still spoils it (0 * inf), so guard the input: where(ok, x, 1).log()."""
+    return choose(condition, a, b)
 
 
 abs = _function(Tensor.abs)

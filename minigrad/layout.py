@@ -185,12 +185,15 @@ class Layout(Operators):
                 the_device(w)
             elif isinstance(w, Operators):
                 dtype = w.dtype
-            elif w is not None and not isinstance(w, str | bool):
-                dtype = w
+            elif w is not None and not isinstance(w, bool):
+                dtype = w.removeprefix("torch.") if isinstance(w, str) else w
         wanted = self.dtype if dtype is None else dtype_of(dtype)
         if wanted == self.dtype:
             return self  # type: ignore[return-value]
-        return self._apply(ops.cast, self, dtype=wanted) if wanted.kind == "f" else self._wrap(self._data.astype(wanted))
+        if wanted.kind == "f":
+            return self._apply(ops.cast, self, dtype=wanted)
+        with np.errstate(invalid="ignore"):  # NaN has no integer; PyTorch too says nothing
+            return self._wrap(self._data.astype(wanted))
 
     def float(self) -> Tensor: "As float32"; return self.to(float32)
     def double(self) -> Tensor: "As float64"; return self.to(float64)

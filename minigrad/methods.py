@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import ops
-from .arguments import Dim, axes_of, axis_of, boolean, float32, integer, suggest
+from .arguments import Dim, array_of, axes_of, axis_of, boolean, integer, short, suggest
 from .layout import Layout
 from .operators import Operators, constant, elementwise, matched
 
@@ -26,6 +26,21 @@ class Picked(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+
+def choose(condition: Any, a: Any, b: Any) -> Tensor:
+    """`minigrad.where` and what is built on it."""
+    if not isinstance(condition, Operators) or condition.dtype != boolean:
+        kind = getattr(condition, "dtype", type(condition).__name__)
+        raise TypeError(f"where: the condition must be a bool tensor, got {kind}; write .bool() or a comparison")
+    if not isinstance(a, Operators) and not isinstance(b, Operators):
+        a = condition._wrap(array_of(a))
+    a, b = matched(a, b)
+    try:
+        return condition._apply(ops.where, a, b, condition=condition._data)
+    except ValueError:
+        shapes = ", ".join(str(x.shape) for x in (condition, a, b) if isinstance(x, Operators))
+        raise ValueError(f"where: shapes {shapes} don't fit: lengths must be equal or 1") from None
 
 
 class Methods(Layout):
@@ -59,13 +74,14 @@ class Methods(Layout):
 
     def minimum(self, other: Any) -> Tensor:
         """The smaller of the two, elementwise; where they tie, each gets half of the gradient."""
-        return -(-self).maximum(-constant(other, self))
+        return elementwise(ops.minimum, self, other)
 
     def clamp(self, min: float | None = None, max: float | None = None) -> Tensor:
         """x moved into [min, max]; gradient 0 where it had to be moved."""
         if min is None and max is None:
             raise ValueError("clamp: give min, max or both")
-        return self._apply(ops.clamp, self, low=min, high=max)
+        low, high = (None if bound is None else constant(bound, self) for bound in (min, max))
+        return self._apply(ops.clamp, self._float() if float in (type(low), type(high)) else self, low=low, high=high)
 
     def isnan(self) -> Tensor: "True where x is NaN"; return self._wrap(np.isnan(self._data))
     def isinf(self) -> Tensor: "True where x is inf or -inf"; return self._wrap(np.isinf(self._data))
@@ -78,11 +94,12 @@ class Methods(Layout):
         a: Tensor
         b: Tensor
         a, b = matched(self, other)
-        if not isinstance(b, Operators) or not a.ndim or not b.ndim:
-            raise ValueError(f"matmul: both sides need at least one dim, got shapes {self.shape} and {getattr(b, 'shape', ())}")
-        if a.ndim == 1:
-            return a.unsqueeze(0).matmul(b).squeeze(0 if b.ndim == 1 else -2)
-        if b.ndim == 1:
+        n, m = a._data.ndim, getattr(b, "ndim", 0)
+        if n < 2 or m < 2:
+            if not n or not m:
+                raise ValueError(f"matmul: both sides need at least one dim, got shapes {a.shape} and {getattr(b, 'shape', ())}")
+            if n == 1:
+                return a.unsqueeze(0).matmul(b).squeeze(0 if m == 1 else -2)
             return a.matmul(b.unsqueeze(1)).squeeze(-1)
         try:
             return self._apply(ops.matmul, a, b)
@@ -100,24 +117,14 @@ class Methods(Layout):
             raise TypeError(f"masked_fill: the mask must be a bool tensor, got {kind}; write mask.bool()")
         if isinstance(value, Operators) and value.ndim:
             raise ValueError(f"masked_fill: the value must be one number, got a tensor of shape {value.shape}; use where")
-        hidden: Tensor = mask
-        return hidden.where(value, self)
+        y = choose(mask, value, self)
+        if y.dtype != self.dtype:
+            raise TypeError(f"masked_fill: a tensor of dtype {self.dtype} can't hold {short(value)}; write x.float().masked_fill(...)")
+        return y
 
-    def where(self, a: Any, b: Any) -> Tensor:
-        """On a bool tensor: a where it is True, else b. The gradient goes to the one that was chosen; but a NaN or inf in the
-        derivative of the other still spoils it (0 * inf), so guard the input: where(ok, x, 1).log()."""
-        if self.dtype != boolean:
-            raise TypeError(f"where: the condition must be a bool tensor, got {self.dtype}; write .bool() or a comparison")
-        if isinstance(a, float) and isinstance(b, float):
-            a = self._wrap(np.asarray(a, float32))
-        elif not isinstance(a, Operators) and not isinstance(b, Operators):
-            a = self._wrap(np.asarray(a))
-        a, b = matched(a, b)
-        shapes = [x.shape for x in (self, a, b) if isinstance(x, Operators)]
-        try:
-            return self._apply(ops.where, a, b, condition=self._data)
-        except ValueError:
-            raise ValueError(f"where: shapes {', '.join(map(str, shapes))} don't fit: lengths must be equal or 1") from None
+    def where(self, condition: Any, other: Any) -> Tensor:
+        """x where the (bool) condition holds, else other: minigrad.where(condition, x, other)."""
+        return choose(condition, self, other)
 
     def triu(self, diagonal: int = 0) -> Tensor:
         """The last two dims with zeros below the diagonal; diagonal=1 drops the main one too."""
@@ -173,11 +180,15 @@ class Methods(Layout):
 
     def cumsum(self, dim: int) -> Tensor:
         """Running sums along dim."""
-        return self._apply(ops.cumsum, self, axis=axis_of(dim, self.ndim, "cumsum"))
+        axis = axis_of(dim, self.ndim, "cumsum")
+        return self._apply(ops.cumsum, self, axis=axis) if self.ndim else self.clone()
 
     def softmax(self, dim: int) -> Tensor:
         """exp(x_i) / sum_j exp(x_j) along dim. A row of -inf only is NaN, as in PyTorch."""
-        return self._apply(ops.softmax, self._float(), axis=axis_of(dim, self.ndim, "softmax"))
+        axis = axis_of(dim, self.ndim, "softmax")
+        if not self._data.ndim:
+            return self.reshape(1).softmax(0).reshape(())
+        return self._apply(ops.softmax, self._float(), axis=axis)
 
     def log_softmax(self, dim: int) -> Tensor:
         """log(softmax(x)) along dim, finite where the softmax underflows to 0."""
@@ -198,7 +209,8 @@ class Methods(Layout):
         if isinstance(dim, Operators):
             return self.minimum(dim)
         if dim is None:
-            return -(-self).max()
+            low = self._not_empty("min")
+            return -(-self).max() if low.dtype.kind == "f" else self._wrap(low.min())
         return self._pick(self.argmin(dim, keepdim=True), dim, keepdim)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -253,7 +265,6 @@ class Methods(Layout):
             raise AttributeError(f"there is no in-place {name}(): write x = x.{name[:-1]}(...), which leaves what was recorded as it is")
         raise suggest(name, dir(type(self)), "a tensor")
 
-    def _float(self) -> Any: return self if self._data.dtype.kind == "f" else self.to(float32)
 
     def _only_float(self, op: str) -> Tensor:
         if self._data.dtype.kind != "f":

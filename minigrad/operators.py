@@ -47,13 +47,15 @@ def common_dtype(arrays: Sequence[Array]) -> np.dtype[Any]:
 
 def matched(a: Any, b: Any) -> tuple[Any, Any]:
     """Both operands in one dtype. A Python number takes the tensor's dtype, except that a float makes integers float32."""
-    like = a if isinstance(a, Operators) else b
+    x, y = getattr(a, "_data", None), getattr(b, "_data", None)
+    if x is not None and y is not None and x.dtype is y.dtype:
+        return a, b
+    like = b if x is None else a
     a, b = constant(a, like), constant(b, like)
-    tensors = [x for x in (a, b) if isinstance(x, Operators)]
-    if len(tensors) == 2:
+    if isinstance(a, Operators) and isinstance(b, Operators):
         dtype = common_dtype([a._data, b._data])
     else:
-        dtype = tensors[0].dtype
+        dtype = like.dtype
         if dtype.kind != "f" and float in (type(a), type(b)):
             dtype = float32
     return tuple(x.to(dtype) if isinstance(x, Operators) else x for x in (a, b))  # type: ignore[return-value]
@@ -61,15 +63,11 @@ def matched(a: Any, b: Any) -> tuple[Any, Any]:
 
 def elementwise(op: Callable[..., Result], a: Any, b: Any) -> Tensor:
     """An op of two operands, which NumPy stretches to a common shape."""
-    a, b = matched(a, b)
-    first: Operators = a if isinstance(a, Operators) else b
-    if first._data.dtype.kind != "f":
-        if op is ops.div:
-            a, b = (x.to(float32) if isinstance(x, Operators) else x for x in (a, b))
-        if op is ops.sub and first.dtype == boolean:
-            raise TypeError("- on a bool tensor: to turn a mask round, write ~mask")
+    x, y = getattr(a, "_data", None), getattr(b, "_data", None)
+    if x is None or (x.dtype is not y.dtype if y is not None else type(b) is not float or x.dtype.kind != "f"):
+        a, b = matched(a, b)  # rarely: mostly two tensors of one dtype meet, or a float tensor and a float
     try:
-        return first._apply(op, a, b)
+        return (a if isinstance(a, Operators) else b)._apply(op, a, b)
     except ValueError:
         _explain(op.__name__, a, b)
         raise
@@ -134,22 +132,18 @@ class Operators:
 
     def __add__(self, other: Any) -> Tensor: return elementwise(ops.add, self, other)
     def __radd__(self, other: Any) -> Tensor: return elementwise(ops.add, other, self)
-    def __sub__(self, other: Any) -> Tensor: return elementwise(ops.sub, self, other)
-    def __rsub__(self, other: Any) -> Tensor: return elementwise(ops.sub, other, self)
+    def __sub__(self, other: Any) -> Tensor: return elementwise(ops.sub, self._number(), other)
+    def __rsub__(self, other: Any) -> Tensor: return elementwise(ops.sub, other, self._number())
     def __mul__(self, other: Any) -> Tensor: return elementwise(ops.mul, self, other)
     def __rmul__(self, other: Any) -> Tensor: return elementwise(ops.mul, other, self)
-    def __truediv__(self, other: Any) -> Tensor: return elementwise(ops.div, self, other)
-    def __rtruediv__(self, other: Any) -> Tensor: return elementwise(ops.div, other, self)
+    def __truediv__(self, other: Any) -> Tensor: return elementwise(ops.div, self._float(), other)
+    def __rtruediv__(self, other: Any) -> Tensor: return elementwise(ops.div, other, self._float())
     def __pow__(self, other: Any) -> Tensor: return elementwise(ops.pow, self, other)
     def __rpow__(self, other: Any) -> Tensor: return elementwise(ops.pow, other, self)
     def __matmul__(self, other: Any) -> Tensor: return self.matmul(other)
     def __rmatmul__(self, other: Any) -> Any: return constant(other, self).matmul(self)
 
-    def __neg__(self) -> Tensor:
-        if self.dtype == boolean:
-            raise TypeError("- on a bool tensor: to turn a mask round, write ~mask")
-        return self._apply(ops.neg, self)
-
+    def __neg__(self) -> Tensor: return self._apply(ops.neg, self._number())
     def __abs__(self) -> Tensor: return self._apply(ops.abs, self)
     def __iadd__(self, other: Any) -> Tensor: return self._update(self + other)
     def __isub__(self, other: Any) -> Tensor: return self._update(self - other)
@@ -184,6 +178,13 @@ class Operators:
     def __or__(self, other: Any) -> Tensor: return logical(np.logical_or, self, other)
     __rand__, __ror__ = __and__, __or__
 
+    def _float(self) -> Any: return self if self._data.dtype.kind == "f" else self.to(float32)
+
+    def _number(self) -> Any:
+        if self._data.dtype.kind == "b":
+            raise TypeError("- on a bool tensor: to turn a mask round, write ~mask")
+        return self
+
     def __invert__(self) -> Tensor:
         if self.dtype != boolean:
             raise TypeError(f"~ needs a bool tensor, got {self.dtype}; make one with .bool() or a comparison")
@@ -191,11 +192,13 @@ class Operators:
 
     def __getitem__(self, index: Any) -> Tensor:
         """x[...] with ints, slices, None, ..., integer tensors or arrays, bool masks. Places picked twice add their gradients."""
-        index = index_of(index, self.shape)
-        try:
-            return self._apply(ops.getitem, self, index=index)
-        except IndexError as error:
-            raise IndexError(f"{error} (the tensor has shape {self.shape})") from None
+        y: Tensor = self  # type: ignore[assignment]
+        for part in index_of(index, self.shape):
+            try:
+                y = y._apply(ops.getitem, y, index=part)
+            except IndexError as error:
+                raise IndexError(f"{error} (the tensor has shape {self.shape})") from None
+        return y
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """x[...] = value, for constants only: it rebinds x.data to a changed copy, so nothing that was recorded changes."""
@@ -203,8 +206,10 @@ class Operators:
         if self._frozen() or (isinstance(value, Operators) and value._frozen()):
             raise RuntimeError("x[...] = value would leave the graph: build the result instead, with where, masked_fill, scatter or cat")
         array = self._data.copy()
+        *before, last = index_of(index, self.shape)
         try:
-            array[index_of(index, self.shape)] = getattr(value, "_data", value)
+            target = array[before[0]] if before else array  # a view: ints and slices only
+            target[last] = getattr(value, "_data", value)
         except (ValueError, IndexError) as error:
             raise type(error)(f"x[...] = value: {error} (x has shape {self.shape})") from None
         self._data = array

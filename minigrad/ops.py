@@ -61,18 +61,18 @@ def pow(a: Array, b: Array) -> Result:
 
     def da(g: Array) -> Any:
         flat = np.equal(b, 0)  # a**0 is the constant 1, at a = 0 too, where 0 * 0**-1 would be NaN
-        return g * b * a ** np.where(flat, b, b - 1)
+        return g * b * a ** np.where(flat, b, b - 1).astype(g.dtype)  # where makes 64 bits of a Python number
 
     def db(g: Array) -> Any:
         silent = np.equal(a, 0) & np.greater_equal(b, 0)  # 0**b stays 0 when b moves; 0 * log(0) would be NaN
-        return g * np.where(silent, 0, y * np.log(np.where(silent, 1, a)))
+        return g * np.where(silent, 0, y * np.log(np.where(silent, 1, a))).astype(g.dtype)
 
     return y, da, db
 
 
 def matmul(a: Array, b: Array) -> Result:
     """Y = A @ B,  (..., n, k) @ (..., k, m) -> (..., n, m).   dA = G @ B^T,  dB = A^T @ G"""
-    if b.ndim == 2:  # one matrix for all batches: stack their rows, one large product instead of many small ones
+    if a.ndim > 2 and b.ndim == 2:  # one matrix for all batches: stack their rows, one large product instead of many small ones
         return _rows(a, b), lambda g: _rows(g, b.T), lambda g: _flat(a).T @ _flat(g)
     return a @ b, lambda g: g @ b.swapaxes(-1, -2), lambda g: a.swapaxes(-1, -2) @ g
 
@@ -170,12 +170,17 @@ def where(a: Array, b: Array, condition: Array) -> Result:
 
 
 def maximum(a: Array, b: Array) -> Result:
-    """y = the larger of a and b, elementwise.   da = g where a > b, g/2 where they tie, else 0;   db likewise"""
+    """y = the larger of a and b, elementwise.   da = g where a > b, g/2 where they tie, else 0;   db = g - da"""
     return np.maximum(a, b), lambda g: g * _winner(a, b, g), lambda g: g * _winner(b, a, g)
 
 
+def minimum(a: Array, b: Array) -> Result:
+    """y = the smaller of a and b, elementwise.   da = g where a < b, g/2 where they tie, else 0;   db = g - da"""
+    return np.minimum(a, b), lambda g: g * _winner(b, a, g), lambda g: g * _winner(a, b, g)
+
+
 def _winner(a: Array, b: Array, g: Array) -> Array:
-    return ((np.greater(a, b) + np.greater_equal(a, b)) / 2).astype(g.dtype)  # 1 won, 0.5 tied, 0 lost
+    return np.add(np.greater(a, b), np.greater_equal(a, b), dtype=g.dtype) / 2  # 1 won, 0.5 tied, 0 lost
 
 
 def clamp(x: Array, low: float | None, high: float | None) -> Result:
@@ -226,7 +231,7 @@ def norm(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
 
 def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:
     """y = log(sum of exp(x) over the axis).   dx = g * exp(x - y)"""
-    top = x.max(axis=axis, keepdims=True, initial=-math.inf)
+    top = _top(x, axis)
     top = np.where(np.isinf(top), 0, top)
     y = top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
     return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * np.exp(x - y)
@@ -260,16 +265,21 @@ def _kept(g: Array, axis: Axis, keepdims: bool) -> Array:
 
 def softmax(x: Array, axis: int) -> Result:
     """y_i = exp(x_i) / sum_j exp(x_j) along the axis.   dx = y * (g - sum_j g_j * y_j)"""
-    y = np.exp(x - x.max(axis=axis, keepdims=True, initial=-math.inf))  # the largest exponent is 0: no overflow
-    y /= y.sum(axis=axis, keepdims=True)
-    return y, lambda g: y * (g - (g * y).sum(axis=axis, keepdims=True))
+    y = np.asarray(x - _top(x, axis))  # the largest exponent is 0: no overflow
+    np.exp(y, out=y)  # y is ours until we return it
+    y /= np.add.reduce(y, axis=axis, keepdims=True)
+    return y, lambda g: y * (g - np.vecdot(g, y, axis=axis, keepdims=True))
 
 
 def log_softmax(x: Array, axis: int) -> Result:
     """y_i = x_i - log(sum_j exp(x_j)) along the axis.   dx = g - exp(y) * sum_j g_j"""
-    shifted = x - x.max(axis=axis, keepdims=True, initial=-math.inf)
+    shifted = x - _top(x, axis)
     y = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
     return y, lambda g: g - np.exp(y) * g.sum(axis=axis, keepdims=True)
+
+
+def _top(x: Array, axis: Axis) -> Array:
+    return np.maximum.reduce(x, axis=axis, keepdims=True, initial=-math.inf)  # of an empty row: -inf, not an error
 
 
 def standardize(x: Array, axis: Axis, eps: float) -> Result:
@@ -303,7 +313,7 @@ def reshape(x: Array, shape: tuple[int, ...]) -> Result:
 
 def transpose(x: Array, axes: tuple[int, ...]) -> Result:
     """y = x with its axes in another order.   dx = g with the order undone"""
-    return x.transpose(axes), lambda g: g.transpose(np.argsort(axes))
+    return x.transpose(axes), lambda g: g.transpose(np.argsort([i % x.ndim for i in axes]))
 
 
 def expand(x: Array, shape: tuple[int, ...]) -> Result:
@@ -345,7 +355,7 @@ def scatter(x: Array, source: Array, index: Any) -> Result:
 def concatenate(*arrays: Array, axis: int) -> Result:
     """y = the arrays one behind the other along the axis.   dx_i = the part of g that came from x_i"""
     ends = np.cumsum([x.shape[axis] for x in arrays]).tolist()
-    before = (slice(None),) * axis
+    before = (slice(None),) * (axis % arrays[0].ndim)
     parts = [(*before, slice(end - x.shape[axis], end)) for x, end in zip(arrays, ends, strict=True)]
     return np.concatenate(arrays, axis=axis), *[lambda g, part=part: g[part] for part in parts]
 

@@ -12,7 +12,7 @@ import inspect
 import itertools
 import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, Self, TypeVar, cast
 
@@ -32,6 +32,7 @@ class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't
 
 _mode = _Mode()
 _births = itertools.count()  # next() on it is one step that no other thread can split
+_new = object.__new__
 _quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
 _quiet.run(np.seterr, all="ignore")
 
@@ -48,18 +49,21 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     if not _mode.pauses:
         pairs = [(x, vjp) for x, vjp in zip(inputs, vjps) if isinstance(x, Tensor) and x._requires_grad]  # noqa: B905
         if pairs:
-            y._requires_grad, y._pairs, y._op, y._options = True, pairs, op, options
+            y._requires_grad = True
+            y._pairs = pairs
+            y._op = op
+            y._options = options
+            y._keep = False
     return y
 
 
 def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     """Sum g over the axes along which an input of this shape was repeated: where a value was used many times,
     its gradients add up. E.g. g (b, t, d) for a bias of shape (d): sum over b and t."""
-    if g.shape == shape:
-        return g
     if g.ndim > len(shape):
         g = g.sum(axis=tuple(range(g.ndim - len(shape))))
-    g = g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
+    if g.shape != shape:
+        g = g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
     if g.shape != shape:
         raise ValueError(f"a gradient function answered in shape {g.shape} for an input of shape {shape}")
     return g
@@ -81,10 +85,14 @@ class no_grad:
         return _without_graph(function)
 
 
-def wrap(array: Any) -> Tensor:
-    """A constant around this very array, without the copy that `Tensor(array)` makes."""
-    t = Tensor.__new__(Tensor)
-    t._begin(array)
+def wrap(array: Any, into: Tensor | None = None) -> Tensor:
+    """A constant around this very array, without the copy that `Tensor(array)` makes. (into: an object still without fields)"""
+    t = _new(Tensor) if into is None else into
+    t._data = array if type(array) is np.ndarray else np.asarray(array)  # NumPy's sum of everything is no array but a scalar
+    t._requires_grad = False
+    t._grad = t._op = None
+    t._pairs = ()
+    t._birth = next(_births)
     return t
 
 
@@ -100,21 +108,15 @@ class Tensor(Methods):
     _data: Array
     _requires_grad: bool
     _grad: Tensor | None
-    _pairs: list[tuple[Tensor, Vjp]]  # the inputs, each with the function that carries the gradient to it
+    _pairs: Sequence[tuple[Tensor, Vjp]]  # the inputs, each with the function that carries the gradient to it
     _op: Callable[..., Result] | None  # the op that made this tensor; None for a leaf
     _options: dict[str, Any]
     _birth: int  # rises by one with every tensor: nothing can be used before it exists
     _keep: bool  # retain_grad() was asked for
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self._begin(arguments.array_of(data))
+        wrap(arguments.array_of(data), into=self)
         self.requires_grad = requires_grad
-
-    def _begin(self, array: Any) -> None:
-        self._data = array if isinstance(array, np.ndarray) else np.asarray(array)  # NumPy's sums of all are scalars
-        self._requires_grad, self._grad, self._keep = False, None, False
-        self._pairs, self._op, self._options = [], None, {}
-        self._birth = next(_births)
 
     def backward(self, gradient: Tensor | None = None, retain_graph: bool = False) -> None:
         """Add d(self)/d(leaf) to `leaf.grad` for every leaf that self depends on.
@@ -124,34 +126,36 @@ class Tensor(Methods):
         everyone who used it has been here and its gradient is complete: added up, before it is passed on.
         Each op is used up on the way, unless retain_graph=True; a second walk is a RuntimeError.
         """
-        grads: dict[Tensor, Array] = {self: self._seed(gradient)}  # of tensors whose turn has not come yet
+        for x, grad in _quiet.copy().run(self._walk, self._seed(gradient), retain_graph):
+            x._grad = grad  # only now, so that an error on the way changes nothing
+
+    def _walk(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, Tensor]]:
+        grads: dict[Tensor, Array] = {self: seed}  # of tensors whose turn has not come yet
         kept: list[tuple[Tensor, Array]] = []
         waiting = [(-self._birth, self)] if self._op else []  # a heap: the youngest comes first
-        with np.errstate(all="ignore"):
-            while waiting:
-                node = heappop(waiting)[1]
-                g = grads.pop(node)
-                if node._keep:
-                    kept.append((node, g))
-                if not node._pairs:
-                    raise RuntimeError(
-                        f"backward() has already been through this graph (at {node._op_name()}) and used it up; to go through "
-                        "it a second time, write backward(retain_graph=True) the first time, or compute the loss anew"
-                    )
-                for x, vjp in node._pairs:
-                    dx = unbroadcast(vjp(g), x._data.shape)
-                    if x in grads:
-                        grads[x] = grads[x] + dx
-                    else:
-                        grads[x] = dx
-                        if x._op:
-                            heappush(waiting, (-x._birth, x))
-                if not retain_graph:
-                    node._pairs = []
-            kept.extend(grads.items())  # whatever has not had its turn is a leaf
-            fresh = [np.array(g, x.dtype, order="C") if x._grad is None else x._grad._data + g for x, g in kept]
-        for (x, _), g in zip(kept, fresh, strict=True):  # only now, so that an error on the way changes nothing
-            x._grad = wrap(g)
+        while waiting:
+            node = heappop(waiting)[1]
+            g = grads.pop(node)
+            if node._keep:
+                kept.append((node, g))
+            if not node._pairs:
+                raise _used_up(node)
+            for x, vjp in node._pairs:
+                dx = vjp(g)
+                if dx.shape != x._data.shape:
+                    dx = unbroadcast(dx, x._data.shape)
+                if x in grads:
+                    grads[x] = grads[x] + dx
+                else:
+                    grads[x] = dx
+                    if x._op:
+                        heappush(waiting, (-x._birth, x))
+            if not retain_graph:
+                node._pairs = ()
+        kept.extend(grads.items())  # whatever has not had its turn is a leaf
+        return [(x, wrap(g.copy() if x._grad is None else x._grad._data + g)) for x, g in kept]  # a copy: none is shared
+
+    # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
 
     def _seed(self, gradient: Tensor | None) -> Array:
         if not self._requires_grad:
@@ -167,11 +171,9 @@ class Tensor(Methods):
                 )
             return np.ones_like(self._data)
         seed = gradient._data if isinstance(gradient, Tensor) else arguments.array_of(gradient)
-        if seed.shape != self.shape:
+        if seed.shape != self._data.shape:
             raise RuntimeError(f"backward(gradient): the gradient has shape {seed.shape}, but the tensor has shape {self.shape}")
-        return seed.astype(self.dtype)
-
-    # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
+        return seed if seed.dtype is self._data.dtype else seed.astype(self._data.dtype)
 
     @property
     def data(self) -> Array:
@@ -225,7 +227,7 @@ class Tensor(Methods):
         """Ask for `.grad` on this tensor although it isn't a leaf."""
         if not self._requires_grad:
             raise RuntimeError("retain_grad() on a tensor that doesn't require a gradient")
-        self._keep = True
+        self._keep = True  # read of computed tensors only: leaves keep theirs anyway
 
     def detach(self) -> Tensor:
         """The same numbers outside the graph: a constant, to which no gradient flows."""
@@ -317,10 +319,16 @@ class Tensor(Methods):
 
 
 def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
-    t = kind.__new__(kind)
-    t._begin(array)
+    t = wrap(array, into=kind.__new__(kind))
     t._requires_grad = requires_grad
     return t
+
+
+def _used_up(node: Tensor) -> RuntimeError:
+    return RuntimeError(
+        f"backward() has already been through this graph (at {node._op_name()}) and used it up; to go through it a second "
+        "time, write backward(retain_graph=True) the first time, or compute the loss anew"
+    )
 
 
 def _without_graph(function: F) -> F:
