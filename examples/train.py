@@ -154,22 +154,36 @@ def picture(path: str, maps: list[list[list[float]]], rows: list[int], columns: 
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--task", choices=TASKS, default="reverse", help="what to learn")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same numbers, every run")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--task", choices=TASKS, help="what to learn (default: reverse)")
+    parser.add_argument("--seed", type=int, help="same seed, same numbers, every run (default: 0)")
     parser.add_argument("--steps", type=int, help="training steps (default: the task's)")
-    parser.add_argument("--batch", type=int, default=64, help="sequences per step")
+    parser.add_argument("--batch", type=int, help="sequences per step (default: 64)")
     parser.add_argument("--lr", type=float, help="Adam's learning rate (default: the task's)")
     parser.add_argument("--heads", type=int, help="attention heads (default: the task's)")
-    parser.add_argument("--no-positions", action="store_true", help="leave the positions out: order becomes invisible")
-    parser.add_argument("--causal", action="store_true", help="hide the future: the first half can't see what it must copy")
+    parser.add_argument("--no-positions", action="store_true", default=None, help="leave the positions out: order becomes invisible")
+    parser.add_argument("--causal", action="store_true", default=None, help="hide the future: half of what must be copied lies there")
     parser.add_argument("--plot", metavar="FILE", help="write the attention map as a picture (needs matplotlib)")
     parser.add_argument("--save", metavar="FILE", help="write weights, optimizer and random state (.npz)")
+    parser.add_argument("--resume", metavar="FILE", help="go on from a saved file, as if there had been no break")
     args = parser.parse_args(argv)
-    task = TASKS[args.task]
-    args.steps = task.steps if args.steps is None else args.steps
-    args.lr = task.lr if args.lr is None else args.lr
-    args.heads = task.heads if args.heads is None else args.heads
+    args.saved = None
+    if args.resume:
+        try:
+            args.saved = torch.load(args.resume)
+            was = args.saved["options"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            parser.error(f"--resume {args.resume}: {error}")
+        for name in ("task", "seed", "batch", "lr", "heads", "no_positions", "causal"):
+            if getattr(args, name) not in (None, was[name]):
+                parser.error(f"--resume: {args.resume} was trained with {name} = {was[name]}, not {getattr(args, name)}")
+    else:
+        task = TASKS[args.task or "reverse"]
+        was = {"task": "reverse", "seed": 0, "batch": 64, "no_positions": False, "causal": False}
+        was |= {"steps": task.steps, "lr": task.lr, "heads": task.heads}
+    for name, value in was.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     if args.steps < 0 or args.batch < 1 or not args.lr > 0:
         parser.error(f"--steps must be at least 0, --batch at least 1 and --lr above 0; got {args.steps}, {args.batch}, {args.lr}")
     if args.heads < 1 or D_MODEL % args.heads:
@@ -189,12 +203,20 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
     model = Model(task.length, args.heads, not args.no_positions, args.causal)
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
     print(f"{args.task}: {sum(p.numel() for p in model.parameters())} weights, all random")
+    step, loss = 0, math.nan
+    if args.saved:
+        model.load_state_dict(args.saved["model"])
+        optimizer.load_state_dict(args.saved["optimizer"])
+        torch.set_rng_state(args.saved["random"])
+        step = args.saved["step"]
+        print(f"going on after step {step} of {args.resume}")
 
     stop: list[int] = []
     before = signal.signal(signal.SIGINT, lambda *_: stop.append(1) if not stop else signal.default_int_handler(*_))
-    progress, loss = Progress(0, args.steps), math.nan
+    progress = Progress(step, args.steps)
     try:
-        for step in range(1, args.steps + 1):
+        while step < args.steps and not stop:  # Ctrl-C waits for the end of a step, so nothing is left half done
+            step += 1
             ids = batch(args.batch, task.length, held_out)
             targets = task.target(ids)
             logits, _ = model(ids)
@@ -204,18 +226,15 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
             optimizer.step()
             loss = objective.item()
             progress(step, loss, (logits.argmax(-1) == targets).float().mean().item())
-            if stop:  # Ctrl-C waits for the end of the step, so nothing is left half done
-                break
     finally:
         signal.signal(signal.SIGINT, before)
     progress.done()
-    if stop:
+    if step < args.steps:
         print(f"stopped after {step} steps; this is what was learned")
 
     with torch.no_grad():
         logits, weights = model(test)
-    targets = task.target(test)
-    exact = (logits.argmax(-1) == targets).all(dim=1).float().mean().item()
+    exact = (logits.argmax(-1) == task.target(test)).all(dim=1).float().mean().item()
     columns, rows = test[0].tolist(), logits[0].argmax(-1).tolist()
     maps = weights[0].tolist()  # (h, t, t)
     for h, head in enumerate(maps):
@@ -223,10 +242,12 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         print(heat_map(head, rows, columns))
     print()
     if args.save:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "task": args.task}, args.save)
+        options = {name: getattr(args, name) for name in ("task", "seed", "steps", "batch", "lr", "heads", "no_positions", "causal")}
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+        torch.save({**state, "step": step, "options": options}, args.save)
         print(f"weights written to {args.save}")
     if args.plot:
-        print(picture(args.plot, maps, rows, columns, f"{args.task}: attention after {args.steps} steps"))
+        print(picture(args.plot, maps, rows, columns, f"{args.task}: attention after {step} steps"))
     print(f"held-out exact match {100 * exact:.1f} % ({HELD_OUT} sequences never seen in training)")
     return {"exact": exact, "loss": loss, "weights": weights.numpy()}
 

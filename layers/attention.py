@@ -10,6 +10,7 @@ import math
 
 import minigrad
 from minigrad import Tensor
+from minigrad.attention import attention
 
 from .linear import Linear
 from .module import Module
@@ -37,6 +38,14 @@ def scaled_dot_product_attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool =
     weights = minigrad.softmax(scores, dim=-1)  # 3. how much to take from where; rows sum to 1   (..., n, m)
     output = minigrad.matmul(weights, V)  # 4. take it                                            (..., n, e)
     return output, weights
+
+
+def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -> Tensor:
+    """The output of the four steps in one op (minigrad/attention.py): same numbers, fewer trips to memory."""
+    n, m = _fitting(Q, K, V)
+    hidden = None if mask is None and n <= m else _hidden(n, m, causal, mask)  # (..., n, m); it refuses blind queries
+    array = None if hidden is None else hidden.data
+    return minigrad.apply(attention, Q, K, V, hidden=array, offset=m - n if causal else None, scale=1 / math.sqrt(Q.shape[-1]))
 
 
 def _fitting(Q: Tensor, K: Tensor, V: Tensor) -> tuple[int, int]:
@@ -96,14 +105,18 @@ class MultiHeadAttention(Module):
         Q = self.split_heads(self.W_q(x))  # (..., h, n, d_head)
         K = self.split_heads(self.W_k(x if context is None else context))  # (..., h, m, d_head)
         V = self.split_heads(self.W_v(x if context is None else context))  # (..., h, m, d_head)
-        if mask is not None and 2 < mask.ndim < Q.ndim:
+        if isinstance(mask, Tensor) and 2 < mask.ndim < max(Q.ndim, K.ndim):
             mask = mask.unsqueeze(-3)  # (..., 1, n, m): the same for all heads
+        if not return_weights:
+            output: Tensor = self.W_o(self.merge_heads(_fused(Q, K, V, self.causal, mask)))  # (..., n, d_model)
+            return output
         output, weights = scaled_dot_product_attention(Q, K, V, self.causal, mask)
-        output = self.W_o(self.merge_heads(output))  # (..., n, d_model)
-        return (output, weights) if return_weights else output
+        return self.W_o(self.merge_heads(output)), weights  # (..., n, d_model), (..., h, n, m)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(..., t, d_model) -> (..., h, t, d_head): first cut each token's features into heads, then move the heads in front."""
+        if x.ndim < 2:
+            raise ValueError(f"MultiHeadAttention: tokens must have shape (..., t, {self.d_model}), got {x.shape}")
         return x.view(*x.shape[:-1], self.num_heads, self.d_head).transpose(-3, -2)
 
     def merge_heads(self, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 
 import minigrad
 from minigrad import Tensor, apply, ops
+from minigrad.attention import attention
 
 Shape = int | Sequence[int]
 
@@ -49,6 +50,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     if weight.ndim != 2:
         raise ValueError(f"embedding: the weight must have shape (num_embeddings, dim), got {weight.shape}")
     _ids_in_range(ids, weight.shape[0], "embedding: id")
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise IndexError(f"embedding: padding_idx {padding_idx} is not one of the {weight.shape[0]} rows")
     rows = weight[ids]  # (..., d)
     if padding_idx is None:
         return rows
@@ -206,7 +209,7 @@ def _reduced(losses: Tensor, reduction: str) -> Tensor:
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """ids (...) -> (..., num_classes) of int64: 1 at the id, 0 elsewhere. num_classes -1: as many as the largest id needs."""
-    count = int(input.max()) + 1 if num_classes == -1 else num_classes
+    count = int(_tensor(input, "one_hot").max()) + 1 if num_classes == -1 else num_classes
     _ids_in_range(input, count, "one_hot: id")
     hot: Tensor = input.unsqueeze(-1) == minigrad.arange(count)
     return hot.long()
@@ -235,8 +238,17 @@ def scaled_dot_product_attention(
         raise ValueError(f"attention: query (..., n, d), key (..., m, d), value (..., m, e) don't fit: {q.shape}, {k.shape}, {v.shape}")
     if attn_mask is not None and is_causal:
         raise ValueError("attention: give attn_mask or is_causal=True, not both; put the causal part into the mask")
+    if attn_mask is not None and _tensor(attn_mask, "attn_mask").dtype.kind not in "bf":
+        raise TypeError(f"attention: attn_mask must be bool (True = may attend) or float (added), got {attn_mask.dtype}; write .bool()")
+    scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if not (dropout_p or isinstance(scale, Tensor)) and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f":
+        # The steps below in one op (minigrad/attention.py): same numbers, fewer trips to memory.
+        added = attn_mask is not None and attn_mask.dtype != minigrad.bool
+        bias = [attn_mask.to(q.dtype)] if added else []
+        unseen = None if attn_mask is None or added else ~attn_mask.data
+        return apply(attention, q, k, v, *bias, scale=float(scale), hidden=unseen, offset=0 if is_causal else None)
     n, m = q.shape[-2], k.shape[-2]
-    scores = q @ k.mT * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)  # (..., n, m)
+    scores = q @ k.mT * scale  # (..., n, m)
     if is_causal:
         scores = scores.masked_fill(minigrad.ones(n, m).triu(1).bool(), -math.inf)
     elif attn_mask is not None:
@@ -245,7 +257,7 @@ def scaled_dot_product_attention(
         if attn_mask.dtype == minigrad.bool:
             scores = scores.masked_fill(hidden & ~blind, -math.inf)
         else:
-            scores = scores + attn_mask.masked_fill(blind, 0.0)
+            scores = scores + attn_mask.to(q.dtype).masked_fill(blind, 0.0)
         weights = scores.softmax(-1).masked_fill(blind, 0.0)
         return dropout(weights, dropout_p) @ v
     return dropout(scores.softmax(-1), dropout_p) @ v  # (..., n, e)

@@ -303,7 +303,7 @@ class Tensor(Methods):
         return self._op.__name__ if self._op else "a leaf"
 
     def __repr__(self) -> str:
-        numbers = np.array2string(self._data, precision=4, separator=", ", prefix="tensor(")
+        numbers = np.array2string(self._data, precision=4, floatmode="maxprec_equal", separator=", ", prefix="tensor(")
         extra = "" if self.dtype in (arguments.float32, arguments.int64, arguments.boolean) else f", dtype={self.dtype}"
         if self._op:
             options = [f"{k}={v}" for k, v in self._options.items() if isinstance(v, int | float | str | tuple | np.dtype)]

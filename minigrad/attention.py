@@ -1,0 +1,166 @@
+"""Attention as one op: the numbers of matmul, softmax and matmul, with fewer trips to memory.
+
+The four visible steps (layers/attention.py) write n * m scores to memory and read them back about ten times. This op
+takes a block of them at a time, small enough for the processor's cache, and does all the work on it while it is there.
+Letters: n queries, m keys, d and e features of a key and a value; S scores, P weights, Y output, G = dL/dY.
+"""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from .ops import Array, Result, _rows
+
+BLOCK = 2**17  # scores at work at a time: 512 KiB of float32, what the cache of one core holds
+ROWS = 64  # rows of a block that has many keys; a causal block leaves out the keys that none of its rows sees
+KEEP = 2**23  # weights of so many scores (32 MiB of float32) wait for the backward pass; more are computed again
+LOW, HIGH = 1e-10, 1e30  # between them, the sum of a row of exp(S) has lost nothing
+
+Index = tuple[slice, ...]
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array | None = None,
+    *,
+    scale: float,
+    hidden: Array | None = None,
+    offset: int | None = None,
+) -> Result:
+    """Y = P V,  P = softmax of each row of S,  S = scale * Q K^T + bias:  (..., n, d), (..., m, d), (..., m, e) -> (..., n, e).
+
+    Leading axes broadcast. bias (floats, may be -inf) and hidden (bools, True = hidden) broadcast to (..., n, m); with an
+    offset, query i sees keys j <= i + offset only. The row of a query that sees nothing is 0, and so are its gradients.
+
+    dV = P^T G,  and with dP = G V^T and dS = P * (dP - D), where D_i = sum_j dP_ij P_ij (softmax, in ops.py):
+    dQ = scale * dS K,  dK = scale * dS^T Q,  dbias = dS.
+
+    1. D needs no scores: D_i = sum_j (sum_c G_ic V_jc) P_ij = sum_c G_ic (sum_j P_ij V_jc) = G_i . Y_i.
+    2. Each row of P depends on its own scores only, so the rows are done block by block, and their parts of dK, dV add up.
+    3. exp(S) needs no shift by the row's largest score while the sum of a row stays far from the ends of float32. Only
+       rows whose sum leaves that range are done again, with the shift. So a row's numbers depend on that row alone.
+    4. P is kept for the backward pass if it is small. If not, it is computed again from one number for each row, its
+       logsumexp L = shift + log(sum), as exp(S - L): memory grows with n + m, not with n * m.
+
+    (Rabe & Staats 2021, "Self-attention does not need O(n^2) memory"; Dao et al. 2022, "FlashAttention", appendix B)
+    """
+    n, m, masks = q.shape[-2], k.shape[-2], [x for x in (bias, hidden) if x is not None]
+    lead, wide_bias = q.shape[:-2], None
+    if masks or not lead == k.shape[:-2] == v.shape[:-2]:
+        try:
+            lead = np.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v, *masks)))
+            wide_bias, hidden = (None if x is None else np.broadcast_to(x, (*lead, n, m)) for x in (bias, hidden))
+        except ValueError:
+            shapes = ", ".join(str(x.shape) for x in (q, k, v, *masks))
+            raise ValueError(
+                f"attention: the shapes {shapes} (queries, keys, values, mask) don't fit: leading lengths must be equal or 1, "
+                f"and the last two of a mask {(n, m)} or 1"
+            ) from None
+        q, k, v = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v))
+    blocks, kept = _blocks(lead, n, m, offset), math.prod(lead) * n * m <= KEEP
+    ones = np.ones((m, 1), q.dtype)
+    y = _laid_out_like(q, v.shape[-1])
+    saved: list[tuple[Array | None, Array | None]] = []  # (P, None) or (None, L) of each block
+
+    def scores(rows: Index, keys: Index, pairs: Index) -> Any:
+        s = np.matmul(q[rows] * scale, k[keys].swapaxes(-1, -2))  # (..., rows, keys)
+        if wide_bias is not None:
+            s += wide_bias[pairs]
+        if hidden is not None:
+            np.copyto(s, -math.inf, where=hidden[pairs])
+        if offset is not None:
+            start, first = pairs[-2].start, max(0, pairs[-2].start + offset + 1)  # the first key that one of the rows doesn't see
+            np.copyto(s[..., first:], -math.inf, where=_future(s.shape[-2], s.shape[-1] - first, start + offset - first))
+        return s
+
+    for rows, keys, pairs in blocks:
+        p, shift = scores(rows, keys, pairs), np.zeros((), q.dtype)
+        np.exp(p, out=p)
+        total = _rows(p, ones[keys[-2]])  # the sums of the rows, as a product: many short sums are slow in NumPy
+        if not (total.min() > LOW and total.max() < HIGH):  # too small, too large or NaN
+            p = scores(rows, keys, pairs)
+            shift = np.where((total > LOW) & (total < HIGH), 0, p.max(axis=-1, keepdims=True, initial=-math.inf))
+            shift[shift == -math.inf] = 0
+            p -= shift
+            np.exp(p, out=p)
+            total = _rows(p, ones[keys[-2]])
+            total += total == 0  # a query that sees nothing: 0 / 1
+        p /= total
+        np.matmul(p, v[keys], out=y[rows])
+        saved.append((p, None) if kept else (None, shift + np.log(total)))
+
+    def backward(g: Array) -> list[Array]:
+        dq, dk, dv = (_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
+        dk.fill(0)
+        dv.fill(0)
+        dbias = [] if bias is None else [np.zeros((1,) * (q.ndim - bias.ndim) + bias.shape, q.dtype)]
+        for (rows, keys, pairs), (p, logsumexp) in zip(blocks, saved, strict=True):
+            if p is None:
+                p = scores(rows, keys, pairs)
+                p -= logsumexp
+                np.exp(p, out=p)
+            ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
+            ds -= np.vecdot(g[rows], y[rows])[..., None]
+            ds *= p
+            np.matmul(ds, k[keys], out=dq[rows])
+            _add_product(dk[keys], ds.swapaxes(-1, -2), q[rows], fresh=rows[-2].stop == n)
+            _add_product(dv[keys], p.swapaxes(-1, -2), g[rows], fresh=rows[-2].stop == n)
+            for total_ds in dbias:  # summed at once over the axes along which the bias was stretched: it may be much smaller
+                single = [i for i, length in enumerate(total_ds.shape) if length == 1]
+                place = tuple(slice(None) if i in single else part for i, part in enumerate(pairs))
+                total_ds[place] += ds.sum(axis=tuple(single), keepdims=True)
+        dq *= scale
+        dk *= scale
+        return [dq, dk, dv, *(x.reshape(bias.shape) for x in dbias if bias is not None)]
+
+    latest: list[Any] = []  # g and its gradients: all inputs are asked for with the same g, one after the other
+
+    def gradient(g: Array, i: int) -> Array:
+        if not latest or latest[0] is not g:
+            latest[:] = g, backward(g)
+        found: Array = latest[1][i]
+        return found
+
+    return y, *[functools.partial(gradient, i=i) for i in range(4 if bias is not None else 3)]
+
+
+def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None) -> list[tuple[Index, Index, Index]]:
+    """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V) and of its scores.
+    A block takes some rows of several heads, or of one. The last rows come first: they see the most keys."""
+    height = min(n, ROWS if offset is not None else max(ROWS, BLOCK // max(m, 1))) or 1
+    heads, axis = max(1, BLOCK // max(height * m, 1)), len(lead)
+    while axis and lead[axis - 1] <= heads:  # these axes are taken whole, the one before in steps, those in front singly
+        axis -= 1
+        heads //= max(lead[axis], 1)
+    steps = [range(0, length, heads if i == axis - 1 else 1) for i, length in enumerate(lead[:axis])]
+    whole, blocks = (slice(None),) * (len(lead) - axis), []
+    for starts in itertools.product(*steps):
+        part = (*(slice(i, i + step.step) for i, step in zip(starts, steps, strict=True)), *whole)
+        for stop in range(n, 0, -height):
+            rows = slice(max(0, stop - height), stop)
+            keys = slice(0, m if offset is None else min(m, max(0, stop + offset)))
+            blocks.append(((*part, rows, slice(None)), (*part, keys, slice(None)), (*part, rows, keys)))
+    return blocks
+
+
+@functools.lru_cache(maxsize=64)  # most blocks have the same triangle
+def _future(n: int, m: int, offset: int) -> Array:
+    return np.arange(m) > np.arange(offset, offset + n)[:, None]  # key j > i + offset, True = hidden
+
+
+def _laid_out_like(x: Array, length: int) -> Array:
+    """Room for (..., length) in the memory order of x: heads that were split off by a view can then be merged by a view."""
+    shape = (*x.shape[:-1], length)
+    return np.empty(shape, x.dtype) if 0 in x.strides else np.empty_like(x, shape=shape)
+
+
+def _add_product(total: Array, a: Array, b: Array, fresh: bool) -> None:
+    if fresh:
+        np.matmul(a, b, out=total)
+    else:
+        total += a @ b
