@@ -61,8 +61,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 def _ids_in_range(ids: Tensor, count: int, what: str) -> None:
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{what}s must be integers, got {ids.dtype}: write .long()")
-    wrong = ids[(ids < 0) | (ids >= count)]
-    if wrong.numel():
+    if ids.numel() and not (ids.data.min() >= 0 and ids.data.max() < count):
+        wrong = ids[(ids < 0) | (ids >= count)]
         raise IndexError(f"{what} {wrong[0].item()} is out of range: there are {count}, numbered 0 to {count - 1}")
 
 
@@ -91,12 +91,13 @@ def silu(input: Tensor) -> Tensor:
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * P(N(0, 1) <= x) = x (1 + erf(x / sqrt 2)) / 2  (Hendrycks & Gimpel 2016); with approximate="tanh" their formula
-    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2."""
+    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2. Where x < 0 both 1 + ... cancel, so they are written as erfc and sigmoid."""
     x = _tensor(input, "gelu")
     if approximate == "none":
-        return 0.5 * x * (1.0 + (x / math.sqrt(2.0)).erf())
+        return 0.5 * x * (x * -math.sqrt(0.5)).erfc()  # 1 + erf(u) = erfc(-u)
     if approximate == "tanh":
-        return 0.5 * x * (1.0 + (math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)).tanh())
+        u = x.clamp(-100.0, 100.0)  # beyond, the sigmoid is 0 or 1, and x**3 may be inf
+        return x * (math.sqrt(8.0 / math.pi) * (u + 0.044715 * u**3)).sigmoid()  # (1 + tanh(u)) / 2 = sigmoid(2 u)
     raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
 
 
@@ -128,25 +129,28 @@ def layer_norm(
     input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last dims, var = mean((x - mean)**2)  (Ba et al. 2016)."""
-    y = apply(ops.standardize, input, axis=_last_dims(input, normalized_shape, "layer_norm"), eps=eps)
+    y = apply(ops.standardize, input, axis=_last_dims(input, normalized_shape, "layer_norm", weight, bias), eps=eps)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
 
 def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """y = x / sqrt(mean(x**2) + eps) * weight over the last dims  (Zhang & Sennrich 2019). eps: by default the dtype's own."""
-    axis = _last_dims(input, normalized_shape, "rms_norm")
+    axis = _last_dims(input, normalized_shape, "rms_norm", weight)
     tiny = {"float32": 2.0**-23, "float64": 2.0**-52}[input.dtype.name] if eps is None else eps
     y = apply(ops.rms_normalize, input, axis=axis, eps=tiny)
     return y if weight is None else y * weight
 
 
-def _last_dims(x: Tensor, shape: Shape, name: str) -> tuple[int, ...]:
+def _last_dims(x: Tensor, shape: Shape, name: str, *affine: Tensor | None) -> tuple[int, ...]:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if _tensor(x, name).dtype.kind != "f":
         raise TypeError(f"{name} needs floats, got {x.dtype}: write x.float()")
     if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape or not shape:
         raise ValueError(f"{name}: the input's last lengths must be {shape}, got shape {x.shape}")
+    for w in affine:
+        if w is not None and w.shape != shape:
+            raise ValueError(f"{name}: weight and bias must have the shape {shape} of the normalized dims, got {w.shape}")
     return tuple(range(-len(shape), 0))
 
 
@@ -160,33 +164,42 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
     Targets equal to ignore_index count neither in the sum nor in the mean (the mean of nothing is NaN).
     label_smoothing s: (1 - s) of the loss above plus s times the mean of -log softmax over all classes.
     """
-    log_p = _tensor(input, "cross_entropy").log_softmax(_class_dim(input))
-    if not label_smoothing:
-        return nll_loss(log_p, target, ignore_index, reduction)
+    x = _tensor(input, "cross_entropy")
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"cross_entropy: label_smoothing must lie in [0, 1], got {label_smoothing}")
-    smooth = (1.0 - label_smoothing) * log_p + label_smoothing * log_p.mean(_class_dim(input), keepdim=True)
-    return nll_loss(smooth, target, ignore_index, reduction)
-
-
-def _class_dim(x: Tensor) -> int:
-    return 1 if x.ndim > 1 else 0
+    if x.dtype.kind != "f":
+        raise TypeError(f"cross_entropy needs logits in floats, got {x.dtype}: write x.float()")
+    dim, kept, ids = _targets(x, target, ignore_index)
+    if x.ndim != 2:
+        x = x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(-1, x.shape[dim])  # (n, v, ...) -> (rows, v)
+    losses = apply(ops.cross_entropy, x, target=ids.data.reshape(-1), kept=kept.data.reshape(-1), smoothing=label_smoothing)  # (rows)
+    return _averaged(losses if losses.shape == kept.shape else losses.reshape(kept.shape), kept, reduction)
 
 
 def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-x[target], averaged, for log-probabilities x in the layouts of `cross_entropy`."""
-    x, target = _tensor(input, "nll_loss"), _tensor(target, "the target of a loss")
-    dim = _class_dim(x)
-    if not x.ndim or target.shape != x.shape[:dim] + x.shape[dim + 1 :]:
+    x = _tensor(input, "nll_loss")
+    dim, kept, ids = _targets(x, target, ignore_index)
+    losses = -x.gather(dim, ids.unsqueeze(dim)).squeeze(dim)
+    return _averaged(losses.masked_fill(~kept, 0.0), kept, reduction)
+
+
+def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Tensor, Tensor]:
+    """The dim of the classes, which targets count, and the ids, 0 where they don't; both in the shape of the targets."""
+    dim = 1 if x.ndim > 1 else 0
+    if not x.ndim or _tensor(target, "the target of a loss").shape != x.shape[:dim] + x.shape[dim + 1 :]:
         raise ValueError(
             f"the loss: logits of shape {x.shape} (classes in dim {dim}) need targets of shape {x.shape[:dim] + x.shape[dim + 1 :]}, "
             f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
         )
-    kept = target != ignore_index
-    _ids_in_range(minigrad.where(kept, target, 0), x.shape[dim], "target")
-    losses = -x.gather(dim, minigrad.where(kept, target, 0).unsqueeze(dim)).squeeze(dim)
-    losses = losses.masked_fill(~kept, 0.0)  # the shape of the targets
-    return losses.sum() / kept.sum().item() if reduction == "mean" else _reduced(losses, reduction)
+    kept: Tensor = target != ignore_index
+    ids = minigrad.where(kept, target, 0)
+    _ids_in_range(ids, x.shape[dim], "target")
+    return dim, kept, ids
+
+
+def _averaged(losses: Tensor, kept: Tensor, reduction: str) -> Tensor:
+    return losses.sum() / float(kept.data.sum()) if reduction == "mean" else _reduced(losses, reduction)
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -243,10 +256,10 @@ def scaled_dot_product_attention(
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     if not (dropout_p or isinstance(scale, Tensor)) and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f":
         # The steps below in one op (minigrad/attention.py): same numbers, fewer trips to memory.
-        added = attn_mask is not None and attn_mask.dtype != minigrad.bool
-        bias = [attn_mask.to(q.dtype)] if added else []
-        unseen = None if attn_mask is None or added else ~attn_mask.data
-        return apply(attention, q, k, v, *bias, scale=float(scale), hidden=unseen, offset=0 if is_causal else None)
+        boolean = attn_mask is not None and attn_mask.dtype == minigrad.bool
+        added = [] if attn_mask is None or boolean else [attn_mask.to(q.dtype)]
+        unseen = ~attn_mask.data if attn_mask is not None and boolean else None
+        return apply(attention, q, k, v, *added, scale=float(scale), hidden=unseen, offset=0 if is_causal else None)
     n, m = q.shape[-2], k.shape[-2]
     scores = q @ k.mT * scale  # (..., n, m)
     if is_causal:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from minigrad import Tensor, as_tensor, no_grad
+from minigrad.optim import zero_grads
+from minigrad.tensor import set_all
 
 
 class Parameter(Tensor):
@@ -122,8 +124,7 @@ class Module:
         if any(names for _, names in problems):
             text = "; ".join(f"{what}: {', '.join(names)}" for what, names in problems if names)
             raise ValueError(f"these are not the weights of this {type(self).__name__}: {text}. Nothing was loaded")
-        for name, t in given.items():
-            own[name].data = t.data.astype(own[name].dtype)
+        set_all([(own[name], "_data", t.to(own[name].dtype).data.copy()) for name, t in given.items()])
         return Keys(missing, unexpected)
 
     # Everything at once ---------------------------------------------------------------------------------------
@@ -140,8 +141,7 @@ class Module:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients."""
-        for p in self.parameters():
-            p.grad = None if set_to_none or p.grad is None else p.grad.zero_()
+        zero_grads(self.parameters(), set_to_none)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Freeze (False) or unfreeze all parameters."""

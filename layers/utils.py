@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import minigrad
 from minigrad import Tensor
+from minigrad.tensor import set_all
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -19,7 +20,5 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     total = minigrad.stack([g.norm(norm_type) for g in grads]).norm(norm_type)
     scale = max_norm / (total.item() + 1e-6)
     if scale < 1.0 or math.isnan(scale):
-        for p in parameters:
-            if p.grad is not None:
-                p.grad = p.grad * scale
+        set_all((p, "_grad", p.grad * scale) for p in parameters if p.grad is not None)
     return total

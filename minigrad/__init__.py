@@ -43,4 +43,4 @@ class cuda:
         return False
 
 
-__getattr__ = module_getattr("minigrad", __all__)
+__getattr__ = module_getattr(__name__)

@@ -2,13 +2,15 @@
 
 NumPy guesses where we refuse: it wraps negative ids, lets float64 creep in and names its own internals in its
 messages. Each function here returns a clean value or raises one sentence that holds the numbers and the way out.
+`layers` reads its arguments with the same functions.
 """
 
 import difflib
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +22,7 @@ int64 = np.dtype(np.int64)
 boolean = np.dtype(np.bool_)
 
 Dim = int | Sequence[int] | None
+T = TypeVar("T")
 
 
 class device(str):
@@ -43,13 +46,16 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
         found = np.dtype(object)
     if found in (float32, float64, boolean) or found.kind in "iu":
         return found
-    raise TypeError(f"dtype {dtype!r} is not one of minigrad's: float32, float64, int64, bool")
+    raise TypeError(f"{dtype!r} is not one of minigrad's dtypes: float32, float64, int64, bool")
 
 
 @np.errstate(over="ignore", invalid="ignore")  # 1e300 is inf in float32, as in PyTorch
 def array_of(data: Any, dtype: Any = None) -> Array:
     """A fresh array of numbers: Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype."""
-    if type(data).__module__.partition(".")[0] == "torch":
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if _from_pytorch(first):
         raise TypeError("this is a PyTorch tensor; hand over its numbers: minigrad.tensor(x.detach().numpy())")
     try:
         array = np.array(data)
@@ -59,23 +65,65 @@ def array_of(data: Any, dtype: Any = None) -> Array:
         raise ValueError(f"the rows of a tensor must be equally long, got {short(data)}") from None
     except OverflowError:
         array = np.array(None)
+    own = hasattr(first, "dtype")  # NumPy's numbers and arrays bring their dtype, Python's don't
+    if not own and (array.dtype.kind == "u" or any(isinstance(x, int) for x in array.flat if array.dtype.kind == "O")):
+        raise TypeError(f"an int in a tensor must fit into 64 bits, got {short(data)}; write it as a float")
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"a tensor holds numbers or bools, got {short(data)} (NumPy dtype {array.dtype})")
+        raise TypeError(f"a tensor holds numbers or bools, got {short(data)}")
     if dtype is not None:
         return array.astype(dtype_of(dtype), copy=False)
-    first = data
-    while isinstance(first, list | tuple) and first:
-        first = first[0]
-    if array.dtype.kind == "f" and not hasattr(first, "dtype"):
+    if array.dtype.kind == "f" and not own:
         return array.astype(float32)  # a Python float or lists of them
     dtype_of(array.dtype)
     return array
 
 
+def _from_pytorch(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] == "torch" and type(x).__name__ in ("Tensor", "Parameter")
+
+
 def short(data: Any) -> str:
-    """A value as a message shows it."""
-    text = repr(data)
-    return text if len(text) <= 60 else text[:57] + "..."
+    """A value as a message shows it: its type, and its dtype and shape if it has them, else what it is."""
+    kind = type(data).__name__
+    if _from_pytorch(data):
+        return "a PyTorch tensor (its numbers are x.detach().numpy())"
+    if isinstance(getattr(data, "shape", None), tuple) and hasattr(data, "dtype"):
+        return f"{kind} of dtype {data.dtype} and shape {data.shape}"
+    text = " ".join(repr(data).split())
+    return f"{kind} ({text if len(text) <= 60 else text[:57] + '...'})"
+
+
+def checked(x: Any, kind: type[T], what: str) -> T:
+    """x, if it is of this kind, a Tensor; else a TypeError."""
+    if isinstance(x, kind):
+        return x
+    raise TypeError(f"{what} takes a Tensor, got {short(x)}: make it one with minigrad.tensor(...)")
+
+
+def not_bool(mask: Any, what: str) -> TypeError:
+    """The error for a mask that isn't a bool tensor."""
+    return TypeError(f"{what} must be a bool tensor, got {short(mask)}; make one with a comparison, mask.bool() or minigrad.tensor(...)")
+
+
+def listed(items: Any, what: str) -> list[Any]:
+    """A list of what can be walked through; else a TypeError."""
+    try:
+        steps = iter(items)
+    except TypeError:
+        raise TypeError(f"{what}, got {short(items)}") from None
+    return list(steps)
+
+
+def number(value: Any, what: str, low: float = -math.inf, high: float | None = None) -> float:
+    """A float in [low, high] (no high: finite) from anything that is one number; else a TypeError or a ValueError."""
+    try:
+        x = float(None if isinstance(value, str) else value)  # type: ignore[arg-type]
+    except (TypeError, RuntimeError, OverflowError):
+        raise TypeError(f"{what} must be a number, got {short(value)}") from None
+    if not low <= x <= (sys.float_info.max if high is None else high):
+        bounds = f"lie in [{low:g}, {high:g}]" if high is not None else "be finite" if low == -math.inf else f"be a finite number >= {low:g}"
+        raise ValueError(f"{what} must {bounds}, got {value}")
+    return x
 
 
 def integer(value: Any, what: str) -> int:
@@ -106,12 +154,12 @@ def axis_of(dim: Any, ndim: int, op: str) -> int:
 
 def axes_of(dim: Dim, ndim: int, op: str) -> tuple[int, ...] | None:
     """Dims of a reduction: None (all of them), an int, or several, each once; for NumPy's `axis`."""
-    if dim is None or not ndim:
+    if dim is None:
         return None
     axes = tuple(axis_of(d, ndim, op) for d in (dim if isinstance(dim, Sequence) else (dim,)))
     if len(set(axes)) < len(axes):
         raise ValueError(f"{op}: dim {tuple(dim)} names an axis twice")  # type: ignore[arg-type]
-    return axes or None
+    return axes if axes and ndim else None
 
 
 def filled_shape(shape: tuple[int, ...], old: tuple[int, ...], op: str) -> tuple[int, ...]:
@@ -166,7 +214,10 @@ def _index_part(part: Any) -> Any:
             raise ValueError(f"slice step {step}: it must be positive; to reverse n items, pick arange(n - 1, -1, -1)")
         return slice(start, stop, step)
     array = getattr(part, "data", part) if hasattr(part, "requires_grad") else part
-    array = np.asarray(array)
+    try:
+        array = np.asarray(array)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(None)
     if array.size == 0 and not hasattr(part, "dtype"):
         array = array.astype(int64)  # x[[]] picks nothing
     if array.dtype != boolean and array.dtype.kind not in "iu":
@@ -177,10 +228,11 @@ def _index_part(part: Any) -> Any:
 def ids_in_range(ids: Array, count: int, what: str) -> None:
     """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
     if ids.dtype.kind not in "iu":
-        raise TypeError(f"{what} must be integers, got {ids.dtype}; write .long()")
+        raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
     if ids.size and (ids.min() < 0 or ids.max() >= count):
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
-        raise IndexError(f"{what} {wrong} is out of range: it must lie in [0, {count - 1}] (there are {count})")
+        numbers = f"[0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count else "there are none"
+        raise IndexError(f"{what} {wrong} is out of range: {numbers}")
 
 
 def along(index: Array, axis: int) -> tuple[Array, ...]:
@@ -190,17 +242,32 @@ def along(index: Array, axis: int) -> tuple[Array, ...]:
     return tuple(grids)
 
 
+_SPELLED = {  # what PyTorch or NumPy call by another name
+    **dict.fromkeys(("mm", "bmm", "dot"), "matmul"),
+    **dict.fromkeys(("concat", "concatenate"), "cat"),
+    **{"astype": "to", "copy": "clone", "array": "tensor", "sub": "x - y", "div": "x / y", "neg": "-x", "square": "x * x"},
+    **{"copy_": "x.data = y.data", "fill_": "layers.init.constant_(x, value)", "normal_": "layers.init.normal_(x)"},
+    **{"uniform_": "layers.init.uniform_(x)", "nn": "import layers as nn", "cuda": "x.cpu(), or nothing: minigrad computes on the CPU"},
+}
+
+
 def suggest(name: str, known: Iterable[str], owner: str) -> AttributeError:
     """An AttributeError for a name that doesn't exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=1)
-    return AttributeError(f"{owner} has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    text, names = f"{owner} has no attribute {name!r}", [] if name.startswith("_") else [k for k in known if not k.startswith("_")]
+    other = _SPELLED.get(name, "")
+    if other and (other in names or not other.isidentifier()):
+        return AttributeError(f"{text}; write {other}")
+    lower = {k.lower(): k for k in names}
+    near = difflib.get_close_matches(name, names, 1, 0.7) or [lower[k] for k in difflib.get_close_matches(name.lower(), lower, 1, 0.7)]
+    return AttributeError(text + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
-def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module: a name that isn't there is an error that names the nearest that is."""
-    names = sorted(known)
+def module_getattr(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module: a name that isn't there is an error that names the nearest of its own that is."""
 
     def __getattr__(name: str) -> Any:
-        raise suggest(name, names, f"module {module!r}")
+        found = vars(sys.modules[module])
+        own = [k for k, v in found.items() if getattr(v, "__module__", None) == module]  # not what it imports
+        raise suggest(name, found.get("__all__", own), f"module {module!r}")
 
     return __getattr__

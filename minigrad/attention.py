@@ -44,8 +44,8 @@ def attention(
     2. Each row of P depends on its own scores only, so the rows are done block by block, and their parts of dK, dV add up.
     3. exp(S) needs no shift by the row's largest score while the sum of a row stays far from the ends of float32. Only
        rows whose sum leaves that range are done again, with the shift. So a row's numbers depend on that row alone.
-    4. P is kept for the backward pass if it is small. If not, it is computed again from one number for each row, its
-       logsumexp L = shift + log(sum), as exp(S - L): memory grows with n + m, not with n * m.
+    4. P is kept for the backward pass if it is small. If not, it is computed again from each row's logsumexp, kept in its
+       two parts: P = exp(S - shift) / sum, where shift + log(sum) is the logsumexp. Memory grows with n + m, not with n * m.
 
     (Rabe & Staats 2021, "Self-attention does not need O(n^2) memory"; Dao et al. 2022, "FlashAttention", appendix B)
     """
@@ -65,7 +65,7 @@ def attention(
     blocks, kept = _blocks(lead, n, m, offset), math.prod(lead) * n * m <= KEEP
     ones = np.ones((m, 1), q.dtype)
     y = _laid_out_like(q, v.shape[-1])
-    saved: list[tuple[Array | None, Array | None]] = []  # (P, None) or (None, L) of each block
+    saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
     def scores(rows: Index, keys: Index, pairs: Index) -> Any:
         s = np.matmul(q[rows] * scale, k[keys].swapaxes(-1, -2))  # (..., rows, keys)
@@ -79,10 +79,10 @@ def attention(
         return s
 
     for rows, keys, pairs in blocks:
-        p, shift = scores(rows, keys, pairs), np.zeros((), q.dtype)
+        p, shift = scores(rows, keys, pairs), None
         np.exp(p, out=p)
         total = _rows(p, ones[keys[-2]])  # the sums of the rows, as a product: many short sums are slow in NumPy
-        if not (total.min() > LOW and total.max() < HIGH):  # too small, too large or NaN
+        if not (total.min(initial=1) > LOW and total.max(initial=1) < HIGH):  # too small, too large or NaN
             p = scores(rows, keys, pairs)
             shift = np.where((total > LOW) & (total < HIGH), 0, p.max(axis=-1, keepdims=True, initial=-math.inf))
             shift[shift == -math.inf] = 0
@@ -92,31 +92,33 @@ def attention(
             total += total == 0  # a query that sees nothing: 0 / 1
         p /= total
         np.matmul(p, v[keys], out=y[rows])
-        saved.append((p, None) if kept else (None, shift + np.log(total)))
+        saved.append((p if kept else None, shift, total))
 
     def backward(g: Array) -> list[Array]:
         dq, dk, dv = (_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
         dk.fill(0)
         dv.fill(0)
-        dbias = [] if bias is None else [np.zeros((1,) * (q.ndim - bias.ndim) + bias.shape, q.dtype)]
-        for (rows, keys, pairs), (p, logsumexp) in zip(blocks, saved, strict=True):
+        dbias = None if bias is None else np.zeros((1,) * (q.ndim - bias.ndim) + bias.shape, q.dtype)
+        for (rows, keys, pairs), (p, shift, total) in zip(blocks, saved, strict=True):
             if p is None:
                 p = scores(rows, keys, pairs)
-                p -= logsumexp
+                if shift is not None:
+                    p -= shift
                 np.exp(p, out=p)
+                p /= total
             ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
             ds -= np.vecdot(g[rows], y[rows])[..., None]
             ds *= p
             np.matmul(ds, k[keys], out=dq[rows])
             _add_product(dk[keys], ds.swapaxes(-1, -2), q[rows], fresh=rows[-2].stop == n)
             _add_product(dv[keys], p.swapaxes(-1, -2), g[rows], fresh=rows[-2].stop == n)
-            for total_ds in dbias:  # summed at once over the axes along which the bias was stretched: it may be much smaller
-                single = [i for i, length in enumerate(total_ds.shape) if length == 1]
-                place = tuple(slice(None) if i in single else part for i, part in enumerate(pairs))
-                total_ds[place] += ds.sum(axis=tuple(single), keepdims=True)
+            if dbias is not None:  # summed at once over the axes along which the bias was stretched, so it stays as small as it is
+                stretched = tuple(i for i, length in enumerate(dbias.shape) if length == 1)
+                place = tuple(slice(None) if i in stretched else part for i, part in enumerate(pairs))
+                dbias[place] += ds.sum(axis=stretched, keepdims=True)
         dq *= scale
         dk *= scale
-        return [dq, dk, dv, *(x.reshape(bias.shape) for x in dbias if bias is not None)]
+        return [dq, dk, dv] if dbias is None else [dq, dk, dv, dbias]
 
     latest: list[Any] = []  # g and its gradients: all inputs are asked for with the same g, one after the other
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from . import ops
-from .arguments import axis_of, short
+from .arguments import axis_of, checked, listed, short
 from .methods import choose
 from .operators import common_dtype
 from .tensor import Tensor, apply
@@ -19,20 +19,20 @@ R = TypeVar("R")
 def _function(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Tensor, P], R]:
     @functools.wraps(method)
     def function(input: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(_checked(input, method.__name__), *args, **kwargs)
+        return method(checked(input, Tensor, method.__name__), *args, **kwargs)
 
     return function
 
 
-def _checked(x: Any, name: str) -> Tensor:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: needs a Tensor, got {short(x)} ({type(x).__name__}); make it one with minigrad.tensor(...)")
-    return x
+def _parts(tensors: Any, op: str) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"{op} takes a list of tensors, got a single {short(tensors)}: write {op}([a, b])")
+    return [checked(t, Tensor, op) for t in listed(tensors, f"{op} takes a list of tensors")]
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one behind the other along dim; their other lengths must agree. The dtype is the widest among them."""
-    parts = [_checked(t, "cat") for t in tensors]
+    parts = _parts(tensors, "cat")
     if not parts:
         raise ValueError("cat: needs at least one tensor")
     axis = axis_of(dim, parts[0].ndim, "cat")
@@ -49,10 +49,11 @@ def _shapes(tensors: Sequence[Tensor]) -> str:
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape, side by side along a new dim."""
-    parts = [_checked(t, "stack") for t in tensors]
+    parts = _parts(tensors, "stack")
     if len({t.shape for t in parts}) != 1:
-        raise ValueError(f"stack: all shapes must be equal, got {_shapes(parts) or 'nothing'}")
-    return cat([t.unsqueeze(dim) for t in parts], axis_of(dim, parts[0].ndim + 1, "stack"))
+        raise ValueError(f"stack: needs tensors of one shape, got {_shapes(parts) or 'an empty list'}")
+    axis = axis_of(dim, parts[0].ndim + 1, "stack")
+    return cat([t.unsqueeze(axis) for t in parts], axis)
 
 
 def where(condition: Tensor, a: Any, b: Any) -> Tensor:

@@ -134,7 +134,8 @@ class Layout(Operators):
         """At most this many pieces of equal length along dim (the last may be smaller)."""
         if integer(chunks, "chunk: chunks") < 1:
             raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
-        return self.split(max(1, math.ceil(self.size(dim) / chunks)), dim)
+        n = self.size(dim)
+        return self.split(math.ceil(n / chunks) if n else [0] * chunks, dim)
 
     def contiguous(self) -> Any:
         """The same tensor laid out row by row in memory, so that `view` works."""

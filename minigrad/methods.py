@@ -58,9 +58,9 @@ class Methods(Layout):
     def tanh(self) -> Tensor: "(e**x - e**-x) / (e**x + e**-x)"; return self._apply(ops.tanh, self._float())
     def sigmoid(self) -> Tensor: "1 / (1 + e**-x)"; return self._apply(ops.sigmoid, self._float())
 
-    def erf(self) -> Tensor:
-        """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
-        return self._apply(ops.erf, self._float())
+    def erfc(self) -> Tensor:
+        """1 - erf(x): 2/sqrt(pi) times the integral of exp(-t**2) from x to infinity."""
+        return self._apply(ops.erfc, self._float())
 
     def relu(self) -> Tensor: "max(x, 0); gradient 0 at 0"; return self._apply(ops.relu, self)
     def abs(self) -> Tensor: "|x|; gradient 0 at 0"; return self._apply(ops.abs, self)
@@ -151,12 +151,12 @@ class Methods(Layout):
 
     def var(self, dim: Dim = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
         """Sum of (x - mean)**2 over dim, divided by n - 1 (by n with unbiased=False)."""
-        centered = self - self.mean(dim, keepdim=True)
+        centered = self._centered(dim, "var")
         return (centered * centered).sum(dim, keepdim) / self._freedom(dim, unbiased)
 
     def std(self, dim: Dim = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
         """sqrt(var); gradient 0 where all values are equal."""
-        return (self - self.mean(dim, keepdim=True)).norm(dim=dim, keepdim=keepdim) / math.sqrt(self._freedom(dim, unbiased))
+        return self._centered(dim, "std").norm(dim=dim, keepdim=keepdim) / math.sqrt(self._freedom(dim, unbiased))
 
     def norm(self, p: float | str = 2, dim: Dim = None, keepdim: bool = False) -> Tensor:
         """The length of x over dim: sqrt(sum x**2) for p = 2, sum |x| for 1, max |x| for inf; gradient 0 at 0."""
@@ -171,8 +171,10 @@ class Methods(Layout):
 
     def prod(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The product over dim."""
-        x, dim = (self.reshape(-1), 0) if dim is None else (self, dim)
-        return self._apply(ops.prod, x, axis=axis_of(dim, x.ndim, "prod"), keepdims=keepdim)
+        axis = 0 if dim is None else axis_of(dim, self.ndim, "prod")
+        if dim is None or not self.ndim:
+            return self._apply(ops.prod, self.reshape(-1), axis=0)
+        return self._apply(ops.prod, self, axis=axis, keepdims=keepdim)
 
     def logsumexp(self, dim: Dim, keepdim: bool = False) -> Tensor:
         """log(sum(exp(x))) over dim, safe for large x."""
@@ -275,6 +277,12 @@ class Methods(Layout):
         axes = axes_of(dim, self.ndim, op)
         count = math.prod(self.shape if axes is None else [self.shape[i] for i in axes])
         return float(count)
+
+    def _centered(self, dim: Dim, op: str) -> Tensor:
+        axes = axes_of(dim, self.ndim, op)
+        first = self._data[tuple(slice(None if axes and i not in axes else 1) for i in range(self.ndim))]
+        shifted = self._only_float(op) - self._wrap(first)  # exactly 0 if all are equal, which x - mean(x) need not be
+        return shifted - shifted.mean(dim, keepdim=True)
 
     def _freedom(self, dim: Dim, unbiased: bool) -> float: return max(self._count(dim, "var") - bool(unbiased), 0.0)
 

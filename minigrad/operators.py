@@ -20,6 +20,7 @@ from .ops import Array, Result
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+_NOT_MINUS = "- on a bool tensor: to turn a mask round, write ~mask"
 _KINDS = "buif"  # bool < int < float: the operand of the later kind decides the dtype
 
 
@@ -64,13 +65,25 @@ def matched(a: Any, b: Any) -> tuple[Any, Any]:
 def elementwise(op: Callable[..., Result], a: Any, b: Any) -> Tensor:
     """An op of two operands, which NumPy stretches to a common shape."""
     x, y = getattr(a, "_data", None), getattr(b, "_data", None)
-    if x is None or (x.dtype is not y.dtype if y is not None else type(b) is not float or x.dtype.kind != "f"):
-        a, b = matched(a, b)  # rarely: mostly two tensors of one dtype meet, or a float tensor and a float
+    if x is None or x.dtype.kind != "f" or (x.dtype is not y.dtype if y is not None else type(b) is not float):
+        a, b = _prepared(op, a, b)  # rarely: mostly two float tensors of one dtype meet, or a float tensor and a float
     try:
         return (a if isinstance(a, Operators) else b)._apply(op, a, b)
     except ValueError:
         _explain(op.__name__, a, b)
         raise
+
+
+def _prepared(op: Callable[..., Result], a: Any, b: Any) -> tuple[Any, Any]:
+    if op is ops.sub and boolean in (getattr(a, "dtype", None), getattr(b, "dtype", None)):
+        raise TypeError(_NOT_MINUS)
+    a, b = matched(a, b)
+    dtype = a.dtype if isinstance(a, Operators) else b.dtype
+    if op is ops.pow and dtype == boolean:
+        raise TypeError("** on a bool tensor: make it numbers first, mask.long() or mask.float()")
+    if op is ops.div and dtype.kind != "f":
+        a, b = (x.to(float32) if isinstance(x, Operators) else x for x in (a, b))
+    return a, b
 
 
 def _explain(name: str, a: Any, b: Any) -> None:
@@ -132,18 +145,22 @@ class Operators:
 
     def __add__(self, other: Any) -> Tensor: return elementwise(ops.add, self, other)
     def __radd__(self, other: Any) -> Tensor: return elementwise(ops.add, other, self)
-    def __sub__(self, other: Any) -> Tensor: return elementwise(ops.sub, self._number(), other)
-    def __rsub__(self, other: Any) -> Tensor: return elementwise(ops.sub, other, self._number())
+    def __sub__(self, other: Any) -> Tensor: return elementwise(ops.sub, self, other)
+    def __rsub__(self, other: Any) -> Tensor: return elementwise(ops.sub, other, self)
     def __mul__(self, other: Any) -> Tensor: return elementwise(ops.mul, self, other)
     def __rmul__(self, other: Any) -> Tensor: return elementwise(ops.mul, other, self)
-    def __truediv__(self, other: Any) -> Tensor: return elementwise(ops.div, self._float(), other)
-    def __rtruediv__(self, other: Any) -> Tensor: return elementwise(ops.div, other, self._float())
+    def __truediv__(self, other: Any) -> Tensor: return elementwise(ops.div, self, other)
+    def __rtruediv__(self, other: Any) -> Tensor: return elementwise(ops.div, other, self)
     def __pow__(self, other: Any) -> Tensor: return elementwise(ops.pow, self, other)
     def __rpow__(self, other: Any) -> Tensor: return elementwise(ops.pow, other, self)
     def __matmul__(self, other: Any) -> Tensor: return self.matmul(other)
     def __rmatmul__(self, other: Any) -> Any: return constant(other, self).matmul(self)
 
-    def __neg__(self) -> Tensor: return self._apply(ops.neg, self._number())
+    def __neg__(self) -> Tensor:
+        if self._data.dtype == boolean:
+            raise TypeError(_NOT_MINUS)
+        return self._apply(ops.neg, self)
+
     def __abs__(self) -> Tensor: return self._apply(ops.abs, self)
     def __iadd__(self, other: Any) -> Tensor: return self._update(self + other)
     def __isub__(self, other: Any) -> Tensor: return self._update(self - other)
@@ -179,11 +196,6 @@ class Operators:
     __rand__, __ror__ = __and__, __or__
 
     def _float(self) -> Any: return self if self._data.dtype.kind == "f" else self.to(float32)
-
-    def _number(self) -> Any:
-        if self._data.dtype.kind == "b":
-            raise TypeError("- on a bool tensor: to turn a mask round, write ~mask")
-        return self
 
     def __invert__(self) -> Tensor:
         if self.dtype != boolean:

@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 Vjp = Callable[[Array], Array]
 Result = tuple[Array, *tuple[Vjp, ...]]
 
-_erf = np.frompyfunc(math.erf, 1, 1)  # NumPy has no erf; Python's is exact
+_erfc = np.frompyfunc(math.erfc, 1, 1)  # NumPy has no erfc; Python's is exact
 
 
 # Arithmetic ---------------------------------------------------------------------------------------------------
@@ -60,12 +60,11 @@ def pow(a: Array, b: Array) -> Result:
     y = a**b
 
     def da(g: Array) -> Any:
-        flat = np.equal(b, 0)  # a**0 is the constant 1, at a = 0 too, where 0 * 0**-1 would be NaN
-        return g * b * a ** np.where(flat, b, b - 1).astype(g.dtype)  # where makes 64 bits of a Python number
+        return np.where(np.equal(b, 0), 0, g * b * a ** (b - 1))  # a**0 is the constant 1, at a = 0 too: not 0 * 0**-1, NaN
 
     def db(g: Array) -> Any:
         silent = np.equal(a, 0) & np.greater_equal(b, 0)  # 0**b stays 0 when b moves; 0 * log(0) would be NaN
-        return g * np.where(silent, 0, y * np.log(np.where(silent, 1, a))).astype(g.dtype)
+        return np.where(silent, 0, g * y * np.log(np.where(silent, 1, a)).astype(g.dtype))
 
     return y, da, db
 
@@ -148,7 +147,7 @@ def sigmoid(x: Array) -> Result:
     """y = 1 / (1 + exp(-x)).   dx = g * y * (1 - y)"""
     small = np.exp(-np.abs(x))  # at most 1, so nothing overflows
     y = np.where(x >= 0, 1, small) / (1 + small)
-    return y, lambda g: g * y * (1 - y)
+    return y, lambda g: g * small / np.square(1 + small)  # y * (1 - y), whose 1 - y is rounded to 0 where x is large
 
 
 def relu(x: Array) -> Result:
@@ -156,9 +155,9 @@ def relu(x: Array) -> Result:
     return np.maximum(x, 0), lambda g: np.where(x > 0, g, 0)
 
 
-def erf(x: Array) -> Result:
-    """y = 2/sqrt(pi) * integral of exp(-t**2) from 0 to x.   dx = g * 2/sqrt(pi) * exp(-x**2)"""
-    return np.asarray(_erf(x)).astype(x.dtype), lambda g: g * (2 / math.sqrt(math.pi)) * np.exp(-x * x)
+def erfc(x: Array) -> Result:
+    """y = 2/sqrt(pi) * integral of exp(-t**2) from x to infinity.   dx = -g * 2/sqrt(pi) * exp(-x**2)"""
+    return np.asarray(_erfc(x)).astype(x.dtype), lambda g: -g * (2 / math.sqrt(math.pi)) * np.exp(-x * x)
 
 
 # Choosing -----------------------------------------------------------------------------------------------------
@@ -225,16 +224,20 @@ def norm(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     """y = sqrt(sum of x**2 over the axis).   dx = g * x / y, and 0 where y = 0"""
     scale = np.abs(x).max(axis=axis, keepdims=True, initial=0)  # so that squares neither overflow nor vanish
     scale = np.where((scale == 0) | np.isinf(scale), 1, scale)
-    y = scale * np.sqrt(np.square(x / scale).sum(axis=axis, keepdims=True))
-    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * x / np.where(y == 0, 1, y)
+    x = x / scale
+    root = np.sqrt(np.square(x).sum(axis=axis, keepdims=True))
+    y = scale * root
+    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * (x / np.where(root == 0, 1, root))
 
 
 def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:
-    """y = log(sum of exp(x) over the axis).   dx = g * exp(x - y)"""
+    """y = log(sum of exp(x) over the axis).   dx = g * exp(x) / sum of exp(x)"""
     top = _top(x, axis)
     top = np.where(np.isinf(top), 0, top)
-    y = top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
-    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * np.exp(x - y)
+    p = np.exp(x - top)
+    total = p.sum(axis=axis, keepdims=True)
+    y = top + np.log(total)
+    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * (p / total)  # exp(x - y) has the rounding of y
 
 
 def prod(x: Array, axis: int, keepdims: bool = False) -> Result:
@@ -267,19 +270,52 @@ def softmax(x: Array, axis: int) -> Result:
     """y_i = exp(x_i) / sum_j exp(x_j) along the axis.   dx = y * (g - sum_j g_j * y_j)"""
     y = np.asarray(x - _top(x, axis))  # the largest exponent is 0: no overflow
     np.exp(y, out=y)  # y is ours until we return it
-    y /= np.add.reduce(y, axis=axis, keepdims=True)
-    return y, lambda g: y * (g - np.vecdot(g, y, axis=axis, keepdims=True))
+    y /= _total(y, axis)
+    return y, lambda g: y * (g - np.vecdot(g, y, axis=axis, keepdims=True))  # type: ignore[call-overload]  # NumPy's stub forgot it
 
 
 def log_softmax(x: Array, axis: int) -> Result:
     """y_i = x_i - log(sum_j exp(x_j)) along the axis.   dx = g - exp(y) * sum_j g_j"""
     shifted = x - _top(x, axis)
-    y = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
-    return y, lambda g: g - np.exp(y) * g.sum(axis=axis, keepdims=True)
+    total = _total(np.exp(shifted).astype(np.float64), axis)  # float32 has no 1 + 1e-9: the log would be 0
+    y = shifted - np.log(total).astype(x.dtype)
+    return y, lambda g: g - np.exp(y) * _total(g, axis)
+
+
+def cross_entropy(x: Array, target: Array, kept: Array, smoothing: float = 0.0) -> Result:
+    """y_i = -sum_j q_ij * log softmax(x_i)_j,  (n, v) and ids (n) -> (n),  q = (1-smoothing) at the target + smoothing/v everywhere,
+    y_i = 0 where a row isn't kept.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
+    log_p, places = log_softmax(x, -1)[0], (np.arange(len(x)), target)
+    y = (smoothing - 1) * log_p[places]
+    if smoothing:
+        y -= smoothing * log_p.mean(axis=-1)
+
+    def dx(g: Array) -> Any:
+        p = np.exp(log_p)
+        p[places] -= 1 - smoothing
+        if smoothing:
+            p -= smoothing / x.shape[-1]
+        return np.where(kept, g, 0)[:, None] * p
+
+    return np.where(kept, y, 0), dx
+
+
+# NumPy goes through many short rows one by one. What avoids that: a product with ones adds up, and standing on end the
+# rows are one long row of elementwise maxima. For 768 rows of 10, 4 to 5 times as fast.
+
+
+def _total(x: Array, axis: Axis) -> Array:
+    if x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 256 and x.dtype.kind == "f":
+        total: Array = x @ np.ones((x.shape[-1], 1), x.dtype)
+        return total
+    return np.add.reduce(x, axis=axis, keepdims=True)
 
 
 def _top(x: Array, axis: Axis) -> Array:
-    return np.maximum.reduce(x, axis=axis, keepdims=True, initial=-math.inf)  # of an empty row: -inf, not an error
+    if x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 32 < x.size // 32:
+        upright = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)
+        return np.asarray(np.maximum.reduce(upright, axis=0, initial=-math.inf)).reshape(*x.shape[:-1], 1)
+    return np.asarray(np.maximum.reduce(x, axis=axis, keepdims=True, initial=-math.inf))  # of an empty row: -inf, not an error
 
 
 def standardize(x: Array, axis: Axis, eps: float) -> Result:
@@ -324,19 +360,28 @@ def expand(x: Array, shape: tuple[int, ...]) -> Result:
 def getitem(x: Array, index: Any) -> Result:
     """y = x[index].   dx = zeros with g added at the index, once for each time a place was picked"""
 
-    def dx(g: Array) -> Any:
-        out = np.zeros_like(x)
-        np.add.at(out, index, g)  # out[index] = g would keep only one gradient of a place picked twice
-        return out
-
-    def dx_of_slice(g: Array) -> Any:
-        out = np.zeros_like(x)
-        out[index] = g  # ints and slices pick no place twice
-        return out
-
     parts = index if isinstance(index, tuple) else (index,)
     simple = all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts)
-    return (x[index], dx_of_slice) if simple else (np.ascontiguousarray(x[index]), dx)
+
+    def dx(g: Array) -> Any:
+        out = np.zeros_like(x)
+        if simple:
+            out[index] = g  # ints and slices pick no place twice
+        elif len(parts) == 1 and parts[0].dtype.kind == "i" and parts[0].size > 32:
+            _add_rows(out, parts[0].reshape(-1) % len(x), g.reshape(-1, *x.shape[1:]))
+        else:
+            np.add.at(out, index, g)  # out[index] += g would keep only one gradient of a place picked twice
+        return out
+
+    return x[index] if simple else np.ascontiguousarray(x[index]), dx
+
+
+def _add_rows(out: Array, ids: Array, rows: Array) -> None:
+    """np.add.at(out, ids, rows) for whole rows, as an embedding needs it, in a quarter of the time: equal ids are brought together."""
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    first = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    out[ids[first]] = np.add.reduceat(rows[order], first, axis=0)
 
 
 def scatter(x: Array, source: Array, index: Any) -> Result:

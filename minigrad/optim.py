@@ -14,7 +14,7 @@ import numpy as np
 
 from .arguments import short
 from .ops import Array
-from .tensor import Tensor, wrap
+from .tensor import Tensor, quiet, set_all, wrap
 
 
 class Optimizer:
@@ -51,25 +51,21 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters: the next `backward` starts from nothing instead of adding."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if set_to_none or p.grad is None:
-                    p.grad = None
-                else:
-                    p.grad.zero_()
+        zero_grads([p for group in self.param_groups for p in group["params"]], set_to_none)
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
-        changes = []
-        with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None:
-                        state = self.state.get(p, {})
-                        data, state = self._moved(p.data, p.grad.data, state, group)
-                        changes.append((p, data.astype(p.dtype, copy=False), state))
-        for p, data, state in changes:
-            p.data, self.state[p] = data, state
+        set_all(quiet.copy().run(self._changes))
+
+    def _changes(self) -> list[tuple[object, str, Any]]:
+        changes: list[tuple[object, str, Any]] = []
+        states = dict(self.state)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    data, states[p] = self._moved(p.data, p.grad.data, self.state.get(p, {}), group)
+                    changes.append((p, "_data", data.astype(p.dtype, copy=False)))
+        return [*changes, (self, "state", states)]
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
         raise NotImplementedError
@@ -80,7 +76,7 @@ class Optimizer:
         number = {p: i for i, p in enumerate(params)}
         return {
             "state": {
-                str(number[p]): {k: wrap(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
+                str(number[p]): {k: wrap(v) if isinstance(v, np.ndarray | np.generic) else v for k, v in state.items()}
                 for p, state in self.state.items()
             },
             "param_groups": [{**group, "params": [number[p] for p in group["params"]]} for group in self.param_groups],
@@ -102,9 +98,13 @@ class Optimizer:
             for name, value in fresh[p].items():
                 if isinstance(value, np.ndarray) and value.shape != p.shape:
                     raise ValueError(f"load_state_dict: {name} of parameter {number} has shape {value.shape}, here it is {p.shape}")
-        self.state = fresh
-        for group, other in zip(self.param_groups, saved, strict=True):
-            group.update({k: v for k, v in other.items() if k != "params"})
+        groups = [{**other, "params": group["params"]} for group, other in zip(self.param_groups, saved, strict=True)]
+        set_all([(self, "state", fresh), (self, "param_groups", groups)])
+
+
+def zero_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
+    """Forget the gradients of all of them, or set to 0 those that there are."""
+    set_all((p, "_grad", None) if set_to_none or p.grad is None else (p.grad, "_data", np.zeros_like(p.grad.data)) for p in params)
 
 
 class SGD(Optimizer):

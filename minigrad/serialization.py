@@ -6,12 +6,12 @@ lists, numbers and strings were nested around them, so a checkpoint {"model": ..
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
-import tempfile
 import zipfile
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -30,9 +30,9 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, Array] = {}
     structure = json.dumps(_taken_apart(obj, "", arrays)).encode()
     path = os.path.abspath(os.fspath(path))
-    handle, aside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=os.path.basename(path) + ".", suffix=".tmp")
+    aside = f"{path}.{os.urandom(4).hex()}.tmp"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(aside, "xb") as file:  # not tempfile's, which nobody else may read
             with zipfile.ZipFile(file, "w") as archive:
                 for name, array in arrays.items():
                     with archive.open(name + ".npy", "w", force_zip64=True) as member:
@@ -42,23 +42,31 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
             os.fsync(file.fileno())
         os.replace(aside, path)
     except BaseException:
-        os.unlink(aside)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)
         raise
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """What `save` wrote, with arrays as tensors. A ValueError for any file that is not whole or not such a file."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {n.removesuffix(".npy"): _array(archive.read(n)) for n in archive.namelist() if n.endswith(".npy")}
-            structure = (
-                json.loads(archive.read(_STRUCTURE)) if _STRUCTURE in archive.namelist() else {"dict": {n: {"tensor": n} for n in arrays}}
-            )
-            return _put_together(structure, arrays)
-    except OSError:
-        raise  # not there, not readable
-    except Exception as error:
-        raise ValueError(f"{os.fspath(path)} is not a whole file of minigrad.save (or np.savez): {error}") from None
+    with open(path, "rb") as file:  # not there or not readable: an OSError
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read(archive, file)
+        except Exception as error:
+            raise ValueError(f"{os.fspath(path)} is not a whole file of minigrad.save (or np.savez): {error}") from None
+
+
+def _read(archive: zipfile.ZipFile, file: IO[bytes]) -> Any:
+    names = archive.namelist()
+    if any(n != _STRUCTURE and not n.endswith(".npy") for n in names):
+        raise ValueError(f"it should hold arrays (.npy) and {_STRUCTURE}, and holds {short(names)}")
+    file.seek(-12 - len(archive.comment), os.SEEK_END)  # the zip's own count of its members, which zipfile doesn't check
+    if int.from_bytes(file.read(2), "little") != min(len(names), 2**16 - 1):
+        raise ValueError("its table of contents is damaged")
+    arrays = {n.removesuffix(".npy"): _array(archive.read(n)) for n in names if n != _STRUCTURE}
+    structure = json.loads(archive.read(_STRUCTURE)) if _STRUCTURE in names else {"dict": {n: {"tensor": n} for n in arrays}}
+    return _put_together(structure, arrays)
 
 
 def _array(content: bytes) -> Array:

@@ -12,7 +12,8 @@ import inspect
 import itertools
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, Self, TypeVar, cast
 
@@ -33,8 +34,8 @@ class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't
 _mode = _Mode()
 _births = itertools.count()  # next() on it is one step that no other thread can split
 _new = object.__new__
-_quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
-_quiet.run(np.seterr, all="ignore")
+quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
+quiet.run(np.seterr, all="ignore")
 
 
 def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
@@ -44,7 +45,7 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     Inputs that aren't tensors (Python numbers) and the options are constants.
     """
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
-    value, *vjps = _quiet.copy().run(op, *arrays, **options)
+    value, *vjps = quiet.copy().run(op, *arrays, **options)
     y = wrap(value)
     if not _mode.pauses:
         pairs = [(x, vjp) for x, vjp in zip(inputs, vjps) if isinstance(x, Tensor) and x._requires_grad]  # noqa: B905
@@ -67,6 +68,12 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     if g.shape != shape:
         raise ValueError(f"a gradient function answered in shape {g.shape} for an input of shape {shape}")
     return g
+
+
+def set_all(changes: Iterable[tuple[object, str, Any]]) -> None:
+    """Set (object, attribute, value) for all of them or, if Ctrl-C comes, for none: Python looks for signals between two of
+    its own instructions, and this is a single one, however many changes there are."""
+    deque(itertools.starmap(setattr, list(changes)), maxlen=0)
 
 
 class no_grad:
@@ -126,10 +133,9 @@ class Tensor(Methods):
         everyone who used it has been here and its gradient is complete: added up, before it is passed on.
         Each op is used up on the way, unless retain_graph=True; a second walk is a RuntimeError.
         """
-        for x, grad in _quiet.copy().run(self._walk, self._seed(gradient), retain_graph):
-            x._grad = grad  # only now, so that an error on the way changes nothing
+        set_all(quiet.copy().run(self._walk, self._seed(gradient), retain_graph))  # only now: an error on the way changes nothing
 
-    def _walk(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, Tensor]]:
+    def _walk(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, str, Tensor]]:
         grads: dict[Tensor, Array] = {self: seed}  # of tensors whose turn has not come yet
         kept: list[tuple[Tensor, Array]] = []
         waiting = [(-self._birth, self)] if self._op else []  # a heap: the youngest comes first
@@ -153,7 +159,7 @@ class Tensor(Methods):
             if not retain_graph:
                 node._pairs = ()
         kept.extend(grads.items())  # whatever has not had its turn is a leaf
-        return [(x, wrap(g.copy() if x._grad is None else x._grad._data + g)) for x, g in kept]  # a copy: none is shared
+        return [(x, "_grad", wrap(g.copy() if x._grad is None else x._grad._data + g)) for x, g in kept]  # a copy: none is shared
 
     # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
 

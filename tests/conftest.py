@@ -1,0 +1,26 @@
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same in every run of a test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    """PyTorch as a second witness; a test that asks for it is skipped where it isn't installed."""
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="session")
+def torch_or_none() -> ModuleType | None:
+    """PyTorch where it is installed, for tests that have other witnesses."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
