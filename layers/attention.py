@@ -102,9 +102,16 @@ class MultiHeadAttention(Module):
         context: where keys and values come from, (..., m, d_model); x itself by default.
         mask: True = hidden; (n, m), or with the leading axes of x, (..., n, m), for all heads alike, or (..., h, n, m).
         """
-        Q = self.split_heads(self.W_q(x))  # (..., h, n, d_head)
-        K = self.split_heads(self.W_k(x if context is None else context))  # (..., h, m, d_head)
-        V = self.split_heads(self.W_v(x if context is None else context))  # (..., h, m, d_head)
+        return self.attend(*self.project(x, x if context is None else context), mask, return_weights)
+
+    def project(self, x: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Q (..., h, n, d_head) of x, and K, V (..., h, m, d_head) of the context."""
+        return self.split_heads(self.W_q(x)), self.split_heads(self.W_k(context)), self.split_heads(self.W_v(context))
+
+    def attend(
+        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, return_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """The four steps in every head, heads merged, W_o."""
         if isinstance(mask, Tensor) and 2 < mask.ndim < max(Q.ndim, K.ndim):
             mask = mask.unsqueeze(-3)  # (..., 1, n, m): the same for all heads
         if not return_weights:

@@ -185,9 +185,11 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
+        own = self.extra_repr()
         lines = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]
-        body = "\n  " + "\n  ".join(lines) + "\n" if lines else ""
-        return f"{type(self).__name__}({self.extra_repr()}{body})"
+        if lines:
+            return f"{type(self).__name__}(\n  " + "\n  ".join([own] * bool(own) + lines) + "\n)"
+        return f"{type(self).__name__}({own})"
 
     def __getattr__(self, name: str) -> Any:
         near = difflib.get_close_matches(name, [n for n in dir(self) if not n.startswith("_")], n=1)
