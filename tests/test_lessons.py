@@ -1,0 +1,261 @@
+"""Each lesson with one fixed seed and fewer steps than it takes by itself; what is a theorem in it, tested as one.
+
+To add a lesson: a line in LESSONS with the options of its run(), what must hold of the numbers, and a change of these
+numbers under which its claim fails.
+"""
+
+import importlib
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import layers as nn
+import minigrad
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples" / "lessons"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _lessons_on_the_path():
+    sys.path.insert(0, str(FOLDER))
+    yield
+    sys.path.remove(str(FOLDER))
+
+
+class Lesson(NamedTuple):
+    options: dict
+    holds: Callable[[dict], None]
+    spoil: Callable[[dict], object]
+
+
+def chain_rule(r):
+    for _, _, by_hand, grad, moved in r["expression"]:
+        assert grad == by_hand == pytest.approx(moved, rel=1e-6)
+    x, paths, grad, moved = r["diamond"]
+    assert grad == sum(paths.values()) == 9 * x**2 == pytest.approx(moved, rel=1e-6)
+    arriving, grad, moved = r["bias"]
+    np.testing.assert_array_equal(grad, arriving.sum(0))
+    np.testing.assert_allclose(moved, grad, rtol=1e-6)
+
+
+def which_word(r):
+    assert r["attention"]["acc"] >= 0.97
+    assert r["attention"]["argmax"] >= 0.75
+    assert abs(r["no attention"]["acc"] - 0.5) < 0.08
+    assert abs(r["bag of words"]["acc"] - 0.5) < 0.08 < r["bag of words"]["mixed"] - 0.6
+    assert r["causal mask"]["before"] >= 0.97
+    assert abs(r["causal mask"]["after"] - 0.5) < 0.1
+    assert [p.argmax() for _, p, _ in r["attention"]["examples"]] == [0, 1]
+
+
+def bottleneck(r):
+    slope = {name: np.polyfit(np.arange(1, 100), np.log(g[1:]), 1)[0] for name, g in r["curves"].items()}
+    assert slope["RNN, gain 1"] < -0.3
+    assert slope["RNN, W_h orthogonal"] < -0.3
+    assert slope["RNN, gain 3"] > 0
+    assert abs(slope["attention"]) < 0.02
+    assert r["curves"]["RNN, gain 1"][99] < 1e-15 < 1e-3 < r["curves"]["attention"][99]
+    assert r["recall"][5]["RNN"] >= 0.95
+    assert r["recall"][20]["RNN"] <= 0.25
+    assert r["recall"][20]["attention"] >= 0.98
+    assert r["recall"][20]["weight"] > 0.5
+
+
+def sqrt_d(r):
+    for d, x in r["statistics"].items():
+        assert x["raw"]["std of scores"] == pytest.approx(math.sqrt(d), rel=0.05)
+        assert x["scaled"]["std of scores"] == pytest.approx(1, rel=0.05)
+        assert x["scaled"]["live scores"] > 0.9
+    raw = r["statistics"][256]["raw"]
+    assert raw["live scores"] < 0.15
+    assert raw["mean |dq|"] > 3 * r["statistics"][256]["scaled"]["mean |dq|"] > 10 * raw["median |dq|"]
+    assert r["scaled"][1] >= 0.98
+    assert r["raw"][1] <= 0.3
+    assert r["raw"][0][-1] > 0.3
+
+
+def causal_mask(r):
+    floor = (math.log(12) + 14 * math.log(2)) / 15
+    assert floor - 0.03 < r["mask"]["loss"] < floor + 0.06
+    assert r["no mask"]["loss"] < 0.3
+    assert r["mask"]["legal"] >= 0.97
+    assert r["no mask"]["legal"] <= 0.65
+    assert r["mask"]["leak"] == 0 < r["no mask"]["leak"]
+    assert r["mask"]["to previous"] > 0.9 < r["no mask"]["to next"]
+
+
+LESSONS = {
+    "01_chain_rule": Lesson({}, chain_rule, lambda r: r["stack"][3].__setitem__(2, (7.0, 6))),
+    "02_which_word": Lesson({"steps": 200}, which_word, lambda r: r["attention"].update(acc=0.9)),
+    "03_bottleneck": Lesson({"steps": 200, "lengths": (5, 20)}, bottleneck, lambda r: r["recall"][20].update(RNN=0.9)),
+    "04_sqrt_d": Lesson({"steps": 30}, sqrt_d, lambda r: r.update(raw=r["scaled"])),
+    "05_causal_mask": Lesson({"steps": 250}, causal_mask, lambda r: r["mask"].update(leak=1e-3)),
+}
+SEED = 1
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_shows_what_it_claims(name, monkeypatch, tmp_path, capsys):
+    options, holds, spoil = LESSONS[name]
+    lesson, file = importlib.import_module(name), tmp_path / "picture.svg"
+    result = lesson.run(SEED, **options)
+    holds(result)
+
+    monkeypatch.setattr(lesson, "run", lambda *args: result)  # the same numbers as the script would show
+    arguments = ["--seed", str(SEED), "--plot", str(file), *(["--steps", str(options["steps"])] if "steps" in options else [])]
+    assert lesson.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(lesson.__doc__.strip().splitlines()[0])
+    assert "[ok]" in shown
+    assert "[FAILED]" not in shown
+    assert max(map(len, shown.splitlines())) <= 140
+
+    picture = ElementTree.parse(file).getroot()
+    x, y, wide, high = map(float, picture.attrib["viewBox"].split())
+    texts = picture.findall(".//{*}text")
+    assert file.stat().st_size < 60_000
+    assert len(texts) > 5
+    assert all(x <= float(e.attrib["x"]) <= wide and y <= float(e.attrib["y"]) <= high for e in texts)
+    assert not re.search("nan|inf", "".join(e.attrib["d"] for e in picture.findall(".//{*}path")))
+
+    spoil(result)
+    assert lesson.main(arguments[:2] + arguments[4:]) == 1
+    assert "[FAILED]" in capsys.readouterr().out
+
+
+# Theorems in the lessons ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_backward_takes_two_steps_a_diamond_where_recursion_doubles_or_is_wrong(n):
+    paths, once, walk = importlib.import_module("01_chain_rule").stack(n)
+    assert paths == (2**n, 2 ** (n + 1) - 2)
+    assert once == (2, 2 * n)
+    assert walk == (2**n, 2 * n)
+
+
+def test_without_attention_the_two_sentences_cannot_be_told_apart():
+    """No attention: the same word at the same place. A bag of words: the same words and places, only paired otherwise."""
+    lesson, common = importlib.import_module("02_which_word"), importlib.import_module("common")
+    ids = minigrad.tensor([[lesson.WORDS.index(w) for w in line.split()] for line in lesson.EXAMPLES])
+    for mix in lesson.CONTROLS.values():
+        model = common.Model(len(lesson.WORDS), lesson.LENGTH, 16, classes=2)
+        model.attention = mix
+        one, other = model(ids)[0][:, 2].detach().numpy()
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_cue_after_the_noun_cannot_reach_it_through_the_causal_mask():
+    lesson, common = importlib.import_module("02_which_word"), importlib.import_module("common")
+    model = common.Model(len(lesson.WORDS), lesson.LENGTH, 16, classes=2, causal=True)
+    answers = set()
+    for after in (*lesson.PREDICATES[0], *lesson.PREDICATES[1]):
+        ids = minigrad.tensor([[lesson.WORDS.index(w) for w in ("我", "说", "苹果", after)]])
+        answers.add(tuple(model(ids)[0][0, 2].tolist()))
+    assert len(answers) == 1
+
+
+def test_the_softmax_derivative_of_lesson_4_has_the_size_it_says():
+    """|J|**2 = sum p**2 - 2 sum p**3 + (sum p**2)**2 for J = diag(p) - p p^T, against J itself."""
+    lesson = importlib.import_module("04_sqrt_d")
+    minigrad.manual_seed(3)
+    found = lesson.statistics(5, draws=7)
+    minigrad.manual_seed(3)
+    q, keys = minigrad.randn(7, 1, 5), minigrad.randn(7, lesson.KEYS, 5)
+    for kind, scale in (("raw", 1.0), ("scaled", 1 / math.sqrt(5))):
+        p = (q @ keys.transpose(-2, -1) * scale).softmax(-1).double().numpy()[:, 0]
+        sizes = [np.linalg.norm(np.diag(row) - np.outer(row, row)) for row in p]
+        assert found[kind]["median |J|"] == pytest.approx(np.median(sizes), rel=1e-5)
+
+
+def test_undoing_the_division_is_attention_without_it():
+    lesson = importlib.import_module("04_sqrt_d")
+    attention, x = nn.MultiHeadAttention(16, 1, causal=False), minigrad.randn(3, 16)
+    attention.W_q = lesson.Times(attention.W_q, 4.0)
+    q, k = attention.W_q.module(x), attention.W_k(x)
+    np.testing.assert_allclose(attention(x, return_weights=True)[1][0].tolist(), (q @ k.T).softmax(-1).tolist(), atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_leak_is_exactly_zero_and_each_mistake_is_caught(seed):
+    lesson = importlib.import_module("05_causal_mask")
+    minigrad.manual_seed(seed)
+    found = {mistake: lesson.checks(mistake) for mistake in (*lesson.WEIGHTS, lesson.CUT)}
+    failed = {mistake: {k for k, right in lesson.CHECKS.items() if not right(v[k])} for mistake, v in found.items()}
+    assert found["none"]["leak"] == 0
+    assert failed == {
+        "none": set(),
+        "mask after the softmax": {"leak", "sums"},
+        "0 instead of -inf": {"leak"},
+        "mask transposed": {"leak", "reach"},
+        "triu(diagonal=0)": {"leak", "sums"},
+        "heads cut without transpose": {"reach", "order"},
+    }
+    assert found[lesson.CUT]["leak"] == 0
+
+
+def test_the_variant_without_a_mistake_is_multi_head_attention():
+    lesson, x = importlib.import_module("05_causal_mask"), minigrad.randn(6, 8)
+    attention = lesson.Mistaken(8, 2)
+    expected, weights = nn.MultiHeadAttention.forward(attention, x, return_weights=True)
+    for got, want in zip(attention(x, "none"), (expected, weights), strict=True):
+        np.testing.assert_allclose(got.tolist(), want.tolist(), atol=1e-6)
+
+
+def test_the_language_has_the_entropy_that_the_floor_says():
+    lesson = importlib.import_module("05_causal_mask")
+    minigrad.manual_seed(0)
+    followers = minigrad.stack([minigrad.randperm(lesson.LETTERS)[:2] for _ in range(lesson.LETTERS)])
+    ids = lesson.texts(followers, 20_000).numpy()
+    table = followers.numpy()
+    assert (ids[:, 2:, None] == table[ids[:, :-2]]).any(-1).all()
+    share = (ids[:, 2:] == table[ids[:, :-2]][..., 0]).mean()
+    assert share == pytest.approx(0.5, abs=0.01)
+    counts = np.bincount(ids[:, 0] * lesson.LETTERS + ids[:, 1], minlength=144) / len(ids)
+    assert counts == pytest.approx(1 / 144, abs=0.003)
+
+
+# The scripts ----------------------------------------------------------------------------------------------------
+
+
+def test_a_script_runs_by_itself(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parents[1]), "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, str(FOLDER / "01_chain_rule.py"), "--seed", "3"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "[ok]" in done.stdout
+
+
+def test_all_runs_every_script_in_order_and_fails_when_one_does(monkeypatch, tmp_path, capsys):
+    everything = importlib.import_module("all")
+    (tmp_path / "02_bad.py").write_text("import sys; print('  [ok] a'); print('  [FAILED] b'); sys.exit(1)")
+    (tmp_path / "01_good.py").write_text("import sys; print('  [ok]', sys.argv); open(sys.argv[-1], 'w').close()")
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    assert everything.main(["--plots", str(tmp_path / "figures")]) == 1
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert re.match(r"pass  01_good +1 of  1 claims held", first)
+    assert re.match(r"FAIL  02_bad +1 of  2 claims held", second)
+    assert rest[0] == "  [FAILED] b"
+    assert (tmp_path / "figures" / "01_good.svg").exists()
+    (tmp_path / "02_bad.py").unlink()
+    assert everything.main(["--plots", str(tmp_path / "figures"), "--seed", "7"]) == 0
+    assert "1 of 1 lessons passed" in capsys.readouterr().out
+
+
+def test_every_lesson_is_in_the_table():
+    assert sorted(LESSONS) == sorted(file.stem for file in FOLDER.glob("[0-9][0-9]_*.py"))
+
+
+def test_the_text_heat_map():
+    common = importlib.import_module("common")
+    drawn = common.heat_map([[0.0, 1.0], [0.55, 0.45]], ["我", "ab"], ["苹果", "x"])
+    assert drawn.split("\n") == ["      苹x", "      果", "  我 |  @@|", "  ab |++==|", "  from 0 to 1: ' .:-=+*#%@'"]
