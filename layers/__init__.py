@@ -3,9 +3,12 @@
 For attention start at `attention.py`; `functional.py` holds the mathematics of the others, and each class just owns weights.
 """
 
-from . import functional, init, utils
+from minigrad.arguments import module_getattr
+
+from . import functional, init, sampling, utils
 from .activation import GELU, CrossEntropyLoss, MSELoss, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .attention import MultiHeadAttention, causal_mask, scaled_dot_product_attention
+from .decoder import DecoderLayer, SwiGLU, TinyTransformer
 from .dropout import Dropout
 from .embedding import Embedding
 from .linear import Linear
@@ -14,8 +17,10 @@ from .normalization import LayerNorm, RMSNorm
 
 # fmt: off
 __all__ = [
-    "GELU", "CrossEntropyLoss", "Dropout", "Embedding", "LayerNorm", "Linear", "MSELoss", "Module", "ModuleDict", "ModuleList",
-    "MultiHeadAttention", "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh", "causal_mask",
-    "functional", "init", "scaled_dot_product_attention", "utils",
+    "GELU", "CrossEntropyLoss", "DecoderLayer", "Dropout", "Embedding", "LayerNorm", "Linear", "MSELoss", "Module", "ModuleDict",
+    "ModuleList", "MultiHeadAttention", "Parameter", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "SwiGLU", "Tanh",
+    "TinyTransformer", "causal_mask", "functional", "init", "sampling", "scaled_dot_product_attention", "utils",
 ]
 # fmt: on
+
+__getattr__ = module_getattr(__name__)

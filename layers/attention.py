@@ -10,6 +10,7 @@ import math
 
 import minigrad
 from minigrad import Tensor
+from minigrad.arguments import integer, not_bool, sees_only_the_future, short
 from minigrad.attention import attention
 
 from .linear import Linear
@@ -21,7 +22,8 @@ def causal_mask(n: int, m: int | None = None) -> Tensor:
 
     With m > n keys the queries are the last n of m tokens (decoding with a cache): query i sees keys j <= i + (m - n).
     """
-    m = n if m is None else m
+    n = integer(n, "causal_mask: n")
+    m = n if m is None else integer(m, "causal_mask: m")
     return minigrad.triu(minigrad.ones(n, m), diagonal=1 + m - n).bool()
 
 
@@ -51,8 +53,8 @@ def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -
 def _fitting(Q: Tensor, K: Tensor, V: Tensor) -> tuple[int, int]:
     for x in (Q, K, V):
         if not isinstance(x, Tensor):
-            raise TypeError(f"attention takes Tensors, got {type(x).__name__}: make it one with minigrad.tensor(...)")
-    if min(Q.ndim, K.ndim, V.ndim) < 2 or Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
+            raise TypeError(f"attention takes Tensors, got {short(x)}: make it one with minigrad.tensor(...)")
+    if min(Q.ndim, K.ndim, V.ndim) < 2 or not Q.shape[-1] == K.shape[-1] > 0 or K.shape[-2] != V.shape[-2]:
         raise ValueError(f"attention: Q (..., n, d), K (..., m, d), V (..., m, e) don't fit: {Q.shape}, {K.shape}, {V.shape}")
     if not Q.shape[-2] or not K.shape[-2]:
         raise ValueError(f"attention over an empty sequence: Q {Q.shape}, K {K.shape}")
@@ -61,9 +63,10 @@ def _fitting(Q: Tensor, K: Tensor, V: Tensor) -> tuple[int, int]:
 
 def _hidden(n: int, m: int, causal: bool, mask: Tensor | None) -> Tensor | None:
     """Both masks in one, True = hidden; None where nothing is."""
+    if not isinstance(causal, bool):
+        raise TypeError(f"attention: causal must be True or False, got {short(causal)}; a mask is written mask=...")
     if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != minigrad.bool):
-        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"attention: the mask must be a bool tensor (True = hidden), got {kind}; write mask.bool()")
+        raise not_bool(mask, "attention: the mask (True = hidden)")
     if mask is not None and (mask.ndim < 2 or mask.shape[-1] not in (1, m) or mask.shape[-2] not in (1, n)):
         raise ValueError(f"attention: the mask's last two lengths must be {(n, m)} (queries, keys) or 1, got shape {mask.shape}")
     hidden = mask
@@ -73,7 +76,13 @@ def _hidden(n: int, m: int, causal: bool, mask: Tensor | None) -> Tensor | None:
         blind = hidden.all(-1)  # (..., n)
         if blind.any():
             query = int(blind.reshape(-1, blind.shape[-1]).any(0).long().argmax())
-            raise ValueError(f"attention: query {query} may look at nothing (mask True = hidden, causal={causal}, {n} queries, {m} keys)")
+            what = f"attention: query {query} may look at nothing (mask True = hidden, causal={causal}, {n} queries, {m} keys)"
+            if mask is not None and sees_only_the_future(mask.data):
+                what += (
+                    ". The mask hides all but the future: here True = hidden, but it was made as if True = may attend, as in "
+                    "functional.scaled_dot_product_attention; write ~mask"
+                )
+            raise ValueError(what)
     return hidden
 
 
@@ -86,7 +95,7 @@ class MultiHeadAttention(Module):
     """
 
     def __init__(self, d_model: int, num_heads: int, causal: bool = True, bias: bool = False) -> None:
-        if num_heads < 1 or d_model % num_heads:
+        if integer(num_heads, "MultiHeadAttention: num_heads") < 1 or integer(d_model, "MultiHeadAttention: d_model") % num_heads:
             raise ValueError(f"MultiHeadAttention: d_model = {d_model} is not divisible by num_heads = {num_heads}")
         self.d_model, self.num_heads, self.d_head, self.causal = d_model, num_heads, d_model // num_heads, causal
         self.W_q = Linear(d_model, d_model, bias)

@@ -2,6 +2,7 @@
 
 import minigrad
 from minigrad import Tensor
+from minigrad.arguments import integer
 
 from . import functional as F
 from .module import Module, Parameter
@@ -14,10 +15,11 @@ class Embedding(Module):
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+        sizes = integer(num_embeddings, "Embedding: num_embeddings"), integer(embedding_dim, "Embedding: embedding_dim")
+        if padding_idx is not None and not -num_embeddings <= integer(padding_idx, "Embedding: padding_idx") < num_embeddings:
             raise ValueError(f"Embedding: padding_idx {padding_idx} is not one of the {num_embeddings} rows")
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        weight = minigrad.randn(num_embeddings, embedding_dim)
+        weight = minigrad.randn(sizes)
         if padding_idx is not None:
             weight[padding_idx] = 0.0
         self.weight = Parameter(weight)

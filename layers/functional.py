@@ -9,19 +9,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import minigrad
 from minigrad import Tensor, apply, ops
+from minigrad.arguments import checked, ids_in_range, integer, listed, module_getattr, number, sees_only_the_future, short
 from minigrad.attention import attention
 
 Shape = int | Sequence[int]
-
-
-def _tensor(x: Any, name: str) -> Tensor:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} takes a Tensor, got {type(x).__name__}: make it one with minigrad.tensor(...)")
-    return x
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -30,15 +24,28 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     The weight is stored (out, in), PyTorch's layout: row i holds the weights of output i. Raises ValueError where the
     last length of the input isn't `in`, TypeError where dtypes differ.
     """
-    x = _tensor(input, "linear")
-    if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1] or (bias is not None and bias.shape != weight.shape[:1]):
-        raise ValueError(
-            f"linear: the input's last length must be {weight.shape[-1]} (in_features), got shape {x.shape}; "
-            f"weight {weight.shape}, bias {None if bias is None else bias.shape}"
-        )
+    x = checked(input, Tensor, "linear")
+    try:
+        fits = x.ndim and weight.ndim == 2 and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1])
+    except AttributeError:
+        fits = False
+    if not fits:
+        raise _misfit(x, weight, bias)
     if x.dtype != weight.dtype:
         raise TypeError(f"linear: the input is {x.dtype}, the weight {weight.dtype}; bring the input to it: x.to(weight.dtype)")
+    if bias is not None and bias.dtype != weight.dtype:
+        raise TypeError(f"linear: the bias is {bias.dtype}, the weight {weight.dtype}; bring one to the other: bias.to(weight.dtype)")
     return apply(ops.linear, x, weight) if bias is None else apply(ops.linear, x, weight, bias)
+
+
+def _misfit(x: Tensor, weight: Tensor, bias: Tensor | None) -> ValueError:
+    if checked(weight, Tensor, "linear, as its weight,").ndim != 2:
+        return ValueError(f"linear: the weight must have shape (out_features, in_features), got {weight.shape}")
+    if bias is not None and checked(bias, Tensor, "linear, as its bias,").shape != weight.shape[:1]:
+        return ValueError(f"linear: bias {bias.shape} doesn't fit weight {weight.shape}, which needs {weight.shape[:1]} (out_features)")
+    width = weight.shape[1]
+    turned = " (is it transposed? then write x.mT)" if x.ndim > 1 and x.shape[-2] == width else ""
+    return ValueError(f"linear: the input's last length must be {width} (in_features), got shape {x.shape}{turned}; weight {weight.shape}")
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
@@ -46,11 +53,11 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
     padding_idx: this row gets no gradient. Raises IndexError for an id outside [0, v): negative ones too, nothing wraps.
     """
-    ids = _tensor(input, "embedding")
-    if weight.ndim != 2:
+    ids = checked(input, Tensor, "embedding")
+    if checked(weight, Tensor, "embedding, as its weight,").ndim != 2:
         raise ValueError(f"embedding: the weight must have shape (num_embeddings, dim), got {weight.shape}")
-    _ids_in_range(ids, weight.shape[0], "embedding: id")
-    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+    ids_in_range(ids.data, weight.shape[0], "embedding: id")
+    if padding_idx is not None and not -weight.shape[0] <= integer(padding_idx, "embedding: padding_idx") < weight.shape[0]:
         raise IndexError(f"embedding: padding_idx {padding_idx} is not one of the {weight.shape[0]} rows")
     rows = weight[ids]  # (..., d)
     if padding_idx is None:
@@ -58,41 +65,33 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     return minigrad.where((ids == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
 
 
-def _ids_in_range(ids: Tensor, count: int, what: str) -> None:
-    if ids.dtype.kind not in "iu":
-        raise TypeError(f"{what}s must be integers, got {ids.dtype}: write .long()")
-    if ids.numel() and not (ids.data.min() >= 0 and ids.data.max() < count):
-        wrong = ids[(ids < 0) | (ids >= count)]
-        raise IndexError(f"{what} {wrong[0].item()} is out of range: there are {count}, numbered 0 to {count - 1}")
-
-
 # Activations --------------------------------------------------------------------------------------------------
 
 
 def relu(input: Tensor) -> Tensor:
     """max(x, 0)."""
-    return _tensor(input, "relu").relu()
+    return checked(input, Tensor, "relu").relu()
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + e**-x)."""
-    return _tensor(input, "sigmoid").sigmoid()
+    return checked(input, Tensor, "sigmoid").sigmoid()
 
 
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return _tensor(input, "tanh").tanh()
+    return checked(input, Tensor, "tanh").tanh()
 
 
 def silu(input: Tensor) -> Tensor:
     """x * sigmoid(x), also called swish (Elfwing et al. 2018)."""
-    return _tensor(input, "silu") * input.sigmoid()
+    return checked(input, Tensor, "silu") * input.sigmoid()
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * P(N(0, 1) <= x) = x (1 + erf(x / sqrt 2)) / 2  (Hendrycks & Gimpel 2016); with approximate="tanh" their formula
     x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2. Where x < 0 both 1 + ... cancel, so they are written as erfc and sigmoid."""
-    x = _tensor(input, "gelu")
+    x = checked(input, Tensor, "gelu")
     if approximate == "none":
         return 0.5 * x * (x * -math.sqrt(0.5)).erfc()  # 1 + erf(u) = erfc(-u)
     if approximate == "tanh":
@@ -103,19 +102,17 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def softmax(input: Tensor, dim: int) -> Tensor:
     """exp(x_i) / sum_j exp(x_j) along dim."""
-    return _tensor(input, "softmax").softmax(dim)
+    return checked(input, Tensor, "softmax").softmax(dim)
 
 
 def log_softmax(input: Tensor, dim: int) -> Tensor:
     """log(softmax(x)) along dim, without its underflow."""
-    return _tensor(input, "log_softmax").log_softmax(dim)
+    return checked(input, Tensor, "log_softmax").log_softmax(dim)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """In training, each number becomes 0 with probability p, and the others grow by 1 / (1 - p), so that the mean stays."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: p must lie in [0, 1], got {p}")
-    x = _tensor(input, "dropout")
+    x, p = checked(input, Tensor, "dropout"), number(p, "dropout: p", 0.0, 1.0)
     if not training or p == 0.0:
         return x
     dropped = minigrad.rand(x.shape) < p
@@ -129,7 +126,8 @@ def layer_norm(
     input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last dims, var = mean((x - mean)**2)  (Ba et al. 2016)."""
-    y = apply(ops.standardize, input, axis=_last_dims(input, normalized_shape, "layer_norm", weight, bias), eps=eps)
+    axis = _last_dims(input, normalized_shape, "layer_norm", weight, bias)
+    y = apply(ops.standardize, input, axis=axis, eps=number(eps, "layer_norm: eps", 0.0))
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
@@ -137,20 +135,20 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """y = x / sqrt(mean(x**2) + eps) * weight over the last dims  (Zhang & Sennrich 2019). eps: by default the dtype's own."""
     axis = _last_dims(input, normalized_shape, "rms_norm", weight)
-    tiny = {"float32": 2.0**-23, "float64": 2.0**-52}[input.dtype.name] if eps is None else eps
+    tiny = {"float32": 2.0**-23, "float64": 2.0**-52}[input.dtype.name] if eps is None else number(eps, "rms_norm: eps", 0.0)
     y = apply(ops.rms_normalize, input, axis=axis, eps=tiny)
     return y if weight is None else y * weight
 
 
 def _last_dims(x: Tensor, shape: Shape, name: str, *affine: Tensor | None) -> tuple[int, ...]:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if _tensor(x, name).dtype.kind != "f":
+    shape = (shape,) if isinstance(shape, int) else tuple(listed(shape, f"{name}: normalized_shape must be an int or a tuple"))
+    if checked(x, Tensor, name).dtype.kind != "f":
         raise TypeError(f"{name} needs floats, got {x.dtype}: write x.float()")
     if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape or not shape:
         raise ValueError(f"{name}: the input's last lengths must be {shape}, got shape {x.shape}")
     for w in affine:
-        if w is not None and w.shape != shape:
-            raise ValueError(f"{name}: weight and bias must have the shape {shape} of the normalized dims, got {w.shape}")
+        if w is not None and getattr(w, "shape", None) != shape:
+            raise ValueError(f"{name}: weight and bias must have the shape {shape} of the normalized dims, got {short(w)}")
     return tuple(range(-len(shape), 0))
 
 
@@ -164,11 +162,8 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
     Targets equal to ignore_index count neither in the sum nor in the mean (the mean of nothing is NaN).
     label_smoothing s: (1 - s) of the loss above plus s times the mean of -log softmax over all classes.
     """
-    x = _tensor(input, "cross_entropy")
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"cross_entropy: label_smoothing must lie in [0, 1], got {label_smoothing}")
-    if x.dtype.kind != "f":
-        raise TypeError(f"cross_entropy needs logits in floats, got {x.dtype}: write x.float()")
+    x = checked(input, Tensor, "cross_entropy")
+    number(label_smoothing, "cross_entropy: label_smoothing", 0.0, 1.0)
     dim, kept, ids = _targets(x, target, ignore_index)
     if x.ndim != 2:
         x = x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(-1, x.shape[dim])  # (n, v, ...) -> (rows, v)
@@ -178,7 +173,7 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
 
 def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-x[target], averaged, for log-probabilities x in the layouts of `cross_entropy`."""
-    x = _tensor(input, "nll_loss")
+    x = checked(input, Tensor, "nll_loss")
     dim, kept, ids = _targets(x, target, ignore_index)
     losses = -x.gather(dim, ids.unsqueeze(dim)).squeeze(dim)
     return _averaged(losses.masked_fill(~kept, 0.0), kept, reduction)
@@ -187,14 +182,18 @@ def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction:
 def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Tensor, Tensor]:
     """The dim of the classes, which targets count, and the ids, 0 where they don't; both in the shape of the targets."""
     dim = 1 if x.ndim > 1 else 0
-    if not x.ndim or _tensor(target, "the target of a loss").shape != x.shape[:dim] + x.shape[dim + 1 :]:
+    if x.dtype.kind != "f":
+        raise TypeError(f"the loss: logits must be floats, got {x.dtype}; write x.float()")
+    if not x.ndim:
+        raise ValueError("the loss: logits need a dim of classes, got shape ()")
+    if checked(target, Tensor, "a loss, as its target,").shape != x.shape[:dim] + x.shape[dim + 1 :]:
         raise ValueError(
             f"the loss: logits of shape {x.shape} (classes in dim {dim}) need targets of shape {x.shape[:dim] + x.shape[dim + 1 :]}, "
             f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
         )
-    kept: Tensor = target != ignore_index
+    kept: Tensor = target != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
     ids = minigrad.where(kept, target, 0)
-    _ids_in_range(ids, x.shape[dim], "target")
+    ids_in_range(ids.data, x.shape[dim], "target")
     return dim, kept, ids
 
 
@@ -204,13 +203,13 @@ def _averaged(losses: Tensor, kept: Tensor, reduction: str) -> Tensor:
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """(x - target)**2, averaged over all elements. Warns where the shapes differ, for then broadcasting pairs what isn't a pair."""
-    if _tensor(input, "mse_loss").shape != _tensor(target, "the target of a loss").shape:
+    difference = checked(input, Tensor, "mse_loss") - checked(target, Tensor, "a loss, as its target,")
+    if input.shape != target.shape:
         warnings.warn(
             f"mse_loss: input {input.shape} and target {target.shape} have different shapes; broadcasting compares every element "
             "with many, and the loss will not learn what you mean. Bring them to one shape first",
             stacklevel=2,
         )
-    difference = input - target
     return _reduced(difference * difference, reduction)
 
 
@@ -222,10 +221,13 @@ def _reduced(losses: Tensor, reduction: str) -> Tensor:
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """ids (...) -> (..., num_classes) of int64: 1 at the id, 0 elsewhere. num_classes -1: as many as the largest id needs."""
-    count = int(_tensor(input, "one_hot").max()) + 1 if num_classes == -1 else num_classes
-    _ids_in_range(input, count, "one_hot: id")
+    count = integer(num_classes, "one_hot: num_classes")
+    if not checked(input, Tensor, "one_hot").numel() and count == -1:
+        raise ValueError("one_hot: no ids, so the number of classes can't be told from them; give num_classes")
+    count = int(input.long().max()) + 1 if count == -1 else count
+    ids_in_range(input.data, count, "one_hot: id")
     hot: Tensor = input.unsqueeze(-1) == minigrad.arange(count)
-    return hot.long()
+    return hot.long().contiguous()
 
 
 # Attention ----------------------------------------------------------------------------------------------------
@@ -246,20 +248,27 @@ def scaled_dot_product_attention(
     is_causal: query i sees keys j <= i, counted from the top left also where n != m, as in PyTorch. Not with attn_mask.
     A query that may attend to nothing gets zeros, and finite gradients.
     """
-    q, k, v = (_tensor(x, "scaled_dot_product_attention") for x in (query, key, value))
-    if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+    q, k, v = (checked(x, Tensor, "scaled_dot_product_attention") for x in (query, key, value))
+    if min(q.ndim, k.ndim, v.ndim) < 2 or not q.shape[-1] == k.shape[-1] > 0 or k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: query (..., n, d), key (..., m, d), value (..., m, e) don't fit: {q.shape}, {k.shape}, {v.shape}")
     if attn_mask is not None and is_causal:
         raise ValueError("attention: give attn_mask or is_causal=True, not both; put the causal part into the mask")
-    if attn_mask is not None and _tensor(attn_mask, "attn_mask").dtype.kind not in "bf":
+    if attn_mask is not None and checked(attn_mask, Tensor, "attention, as attn_mask,").dtype.kind not in "bf":
         raise TypeError(f"attention: attn_mask must be bool (True = may attend) or float (added), got {attn_mask.dtype}; write .bool()")
+    boolean = attn_mask is not None and attn_mask.dtype == minigrad.bool
+    unseen = ~attn_mask.data if attn_mask is not None and boolean else None
+    if unseen is not None and sees_only_the_future(unseen):
+        warnings.warn(
+            "attention: attn_mask lets each query attend to the future only. In this function True = may attend; elsewhere, as in "
+            "layers.causal_mask and masked_fill, True = hidden. Turn such a mask round, ~mask, or write is_causal=True",
+            stacklevel=2,
+        )
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     if not (dropout_p or isinstance(scale, Tensor)) and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f":
         # The steps below in one op (minigrad/attention.py): same numbers, fewer trips to memory.
-        boolean = attn_mask is not None and attn_mask.dtype == minigrad.bool
         added = [] if attn_mask is None or boolean else [attn_mask.to(q.dtype)]
-        unseen = ~attn_mask.data if attn_mask is not None and boolean else None
-        return apply(attention, q, k, v, *added, scale=float(scale), hidden=unseen, offset=0 if is_causal else None)
+        factor = number(scale, "attention: scale")
+        return apply(attention, q, k, v, *added, scale=factor, hidden=unseen, offset=0 if is_causal else None)
     n, m = q.shape[-2], k.shape[-2]
     scores = q @ k.mT * scale  # (..., n, m)
     if is_causal:
@@ -274,3 +283,6 @@ def scaled_dot_product_attention(
         weights = scores.softmax(-1).masked_fill(blind, 0.0)
         return dropout(weights, dropout_p) @ v
     return dropout(scores.softmax(-1), dropout_p) @ v  # (..., n, e)
+
+
+__getattr__ = module_getattr(__name__)

@@ -4,6 +4,7 @@ import math
 
 import minigrad
 from minigrad import Tensor
+from minigrad.arguments import integer
 
 from . import functional as F
 from . import init
@@ -18,7 +19,7 @@ class Linear(Module):
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
-        if in_features < 1 or out_features < 1:
+        if min(integer(in_features, "Linear: in_features"), integer(out_features, "Linear: out_features")) < 1:
             raise ValueError(f"Linear: sizes must be at least 1, got {in_features} and {out_features}")
         self.in_features, self.out_features = in_features, out_features
         bound = 1 / math.sqrt(in_features)

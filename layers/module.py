@@ -6,12 +6,12 @@ the path to it, `blocks.0.W_q.weight`. A parameter reached on two paths (tied we
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-from minigrad import Tensor, as_tensor, no_grad
+from minigrad import Tensor, as_tensor
+from minigrad.arguments import listed, short, suggest
 from minigrad.optim import zero_grads
 from minigrad.tensor import set_all
 
@@ -44,10 +44,16 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has no forward(): write one that returns its output")
+        holds = isinstance(self, ModuleList | ModuleDict)
+        todo = "call the modules in it, or use Sequential" if holds else "write one that returns its output"
+        raise NotImplementedError(f"{type(self).__name__} has no forward(): {todo}")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that belongs to the module and is saved with it (if persistent), but not learned: a mask, say."""
+        if not isinstance(tensor, Tensor | None):
+            raise TypeError(f"register_buffer: {name} must be a Tensor or None, got {short(tensor)}")
+        if name not in vars(self).get("_buffers", {}) and (name in vars(self) or hasattr(type(self), name)):
+            raise KeyError(f"register_buffer: {type(self).__name__} already has an attribute {name!r}")
         setattr(self, name, tensor)
         self.__dict__.setdefault("_buffers", {})[name] = persistent
 
@@ -115,10 +121,18 @@ class Module:
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Keys:
         """Take over the numbers of a state dict. Names that are missing, unexpected or of another shape are listed together
         in one ValueError (strict=False forgives the first two), and then nothing is changed."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict takes what state_dict() or minigrad.load(path) gives, got {short(state_dict)}")
         own = dict(self._persistent())
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
-        given = {name: as_tensor(state_dict[name]) for name in own if name in state_dict}
+        given: dict[str, Tensor] = {}
+        for name in own:
+            if name in state_dict:
+                try:
+                    given[name] = as_tensor(state_dict[name])
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"load_state_dict: {name}: {error}") from None
         wrong = [f"{n} is {t.shape}, here {own[n].shape}" for n, t in given.items() if t.shape != own[n].shape]
         problems = [("other shape", wrong)] + ([("missing", missing), ("unexpected", unexpected)] if strict else [])
         if any(names for _, names in problems):
@@ -151,19 +165,21 @@ class Module:
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call fn on every module, on those below before the one that holds them: for initialisation."""
+        if not callable(fn):
+            raise TypeError(f"apply takes a function of one module, got {short(fn)}")
         for child in dict.fromkeys(self.children()):
             child.apply(fn)
         fn(self)
         return self
 
-    @no_grad()
     def to(self, *what: Any, dtype: Any = None, device: Any = None) -> Self:
         """All parameters and float buffers in another dtype, or "cpu"."""
-        for module in self.modules():
-            for _, t in module._parts():
-                if isinstance(t, Tensor) and t.dtype.kind == "f":
-                    t.data = t.to(*what, dtype=dtype, device=device).data
-                    t.grad = None if t.grad is None else t.grad.to(*what, dtype=dtype, device=device)
+        own = [t for module in self.modules() for _, t in module._parts() if isinstance(t, Tensor) and t.dtype.kind == "f"]
+        data = [t.detach().to(*what, dtype=dtype, device=device).data for t in own]
+        if any(array.dtype.kind != "f" for array in data):
+            raise TypeError(f"to({data[0].dtype}): the numbers of a module stay floats, float32 or float64")
+        grads = [None if t.grad is None else t.grad.to(*what, dtype=dtype, device=device) for t in own]
+        set_all((t, name, x) for name, new in (("_data", data), ("_grad", grads)) for t, x in zip(own, new, strict=True))
         return self
 
     def float(self) -> Self:
@@ -192,8 +208,7 @@ class Module:
         return f"{type(self).__name__}({own})"
 
     def __getattr__(self, name: str) -> Any:
-        near = difflib.get_close_matches(name, [n for n in dir(self) if not n.startswith("_")], n=1)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise suggest(name, lambda: dir(self), type(self).__name__)
 
 
 def _found(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -218,7 +233,7 @@ class ModuleList(Module):
 
     def extend(self, modules: Iterable[Module]) -> Self:
         """More modules at the end."""
-        for module in modules:
+        for module in listed(modules, f"{type(self).__name__} takes a list of modules"):
             self.append(module)
         return self
 
@@ -252,6 +267,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         self._items: dict[str, Module] = {}
+        if not isinstance(modules, Mapping | None):
+            raise TypeError(f"ModuleDict takes a dict of modules, got {short(modules)}")
         for key, module in (modules or {}).items():
             self[key] = module
 
@@ -285,5 +302,6 @@ class ModuleDict(Module):
 
 def _module(value: Any, owner: str) -> Module:
     if not isinstance(value, Module):
-        raise TypeError(f"{owner} holds modules, got {type(value).__name__}")
+        hint = f": write {value.__name__}(...)" if isinstance(value, type) else ""  # the class, not a module made by it
+        raise TypeError(f"{owner} holds modules, got {short(value)}{hint}")
     return value

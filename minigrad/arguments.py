@@ -49,7 +49,7 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
     raise TypeError(f"{dtype!r} is not one of minigrad's dtypes: float32, float64, int64, bool")
 
 
-@np.errstate(over="ignore", invalid="ignore")  # 1e300 is inf in float32, as in PyTorch
+@np.errstate(all="ignore")  # 1e300 is inf in float32 and 1e-300 is 0, as in PyTorch
 def array_of(data: Any, dtype: Any = None) -> Array:
     """A fresh array of numbers: Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype."""
     first = data
@@ -66,7 +66,7 @@ def array_of(data: Any, dtype: Any = None) -> Array:
     except OverflowError:
         array = np.array(None)
     own = hasattr(first, "dtype")  # NumPy's numbers and arrays bring their dtype, Python's don't
-    if not own and (array.dtype.kind == "u" or any(isinstance(x, int) for x in array.flat if array.dtype.kind == "O")):
+    if not own and array.dtype.kind in "uO" and any(isinstance(x, int) and not -(2**63) <= x < 2**63 for x in array.reshape(-1).tolist()):
         raise TypeError(f"an int in a tensor must fit into 64 bits, got {short(data)}; write it as a float")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"a tensor holds numbers or bools, got {short(data)}")
@@ -87,7 +87,7 @@ def short(data: Any) -> str:
     kind = type(data).__name__
     if _from_pytorch(data):
         return "a PyTorch tensor (its numbers are x.detach().numpy())"
-    if isinstance(getattr(data, "shape", None), tuple) and hasattr(data, "dtype"):
+    if isinstance(getattr(data, "shape", None), tuple) and hasattr(data, "dtype") and not isinstance(data, np.generic):
         return f"{kind} of dtype {data.dtype} and shape {data.shape}"
     text = " ".join(repr(data).split())
     return f"{kind} ({text if len(text) <= 60 else text[:57] + '...'})"
@@ -121,7 +121,7 @@ def number(value: Any, what: str, low: float = -math.inf, high: float | None = N
     except (TypeError, RuntimeError, OverflowError):
         raise TypeError(f"{what} must be a number, got {short(value)}") from None
     if not low <= x <= (sys.float_info.max if high is None else high):
-        bounds = f"lie in [{low:g}, {high:g}]" if high is not None else "be finite" if low == -math.inf else f"be a finite number >= {low:g}"
+        bounds = "be a finite number" + f" >= {low:g}" * (low > -math.inf) if high is None else f"lie in [{low:g}, {high:g}]"
         raise ValueError(f"{what} must {bounds}, got {value}")
     return x
 
@@ -152,8 +152,10 @@ def axis_of(dim: Any, ndim: int, op: str) -> int:
     return axis % span
 
 
-def axes_of(dim: Dim, ndim: int, op: str) -> tuple[int, ...] | None:
+def axes_of(dim: Dim, ndim: int, op: str, keepdim: bool = False) -> tuple[int, ...] | None:
     """Dims of a reduction: None (all of them), an int, or several, each once; for NumPy's `axis`."""
+    if not isinstance(keepdim, bool):  # x.sum(0, 1)
+        raise TypeError(f"{op}: keepdim must be True or False, got {short(keepdim)}; for several dims write a tuple, dim=(0, 1)")
     if dim is None:
         return None
     axes = tuple(axis_of(d, ndim, op) for d in (dim if isinstance(dim, Sequence) else (dim,)))
@@ -193,12 +195,15 @@ def index_of(index: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
         used += part.ndim if getattr(part, "dtype", None) == boolean else part is not None and part is not Ellipsis
     if used > len(shape):
         raise IndexError(f"too many indices: {used} for a tensor of shape {shape}")
+    gaps = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(gaps) == 1:  # NumPy takes even an empty ... for a gap between two arrays, and puts the dims of x[ids, ..., ids] in front
+        parts[gaps[0] : gaps[0] + 1] = [slice(None)] * (len(shape) - used)
     ints = [isinstance(part, int) and not isinstance(part, bool) for part in parts]
     if not any(ints) or not any(isinstance(part, np.ndarray) for part in parts):
         return [tuple(parts)]
     first: list[Any] = []
     for part, is_int in zip(parts, ints, strict=True):
-        if is_int or part is Ellipsis:
+        if is_int:
             first.append(part)
         elif isinstance(part, slice | np.ndarray):
             first += [slice(None)] * (part.ndim if isinstance(part, np.ndarray) and part.dtype == boolean else 1)
@@ -231,8 +236,16 @@ def ids_in_range(ids: Array, count: int, what: str) -> None:
         raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
     if ids.size and (ids.min() < 0 or ids.max() >= count):
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
-        numbers = f"[0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count else "there are none"
-        raise IndexError(f"{what} {wrong} is out of range: {numbers}")
+        numbers = f" [0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count > 0 else ": there are none"
+        raise IndexError(f"{what} {wrong} is out of range{numbers}")
+
+
+def sees_only_the_future(hidden: Array) -> bool:
+    """Whether masks (..., n, n), True = hidden, hide past and present and nothing else: causal ones, read the wrong way round."""
+    n, m = hidden.shape[-2:] if hidden.ndim > 1 else (0, 0)
+    if n != m or n < 2 or hidden[..., 0, -1].any() or not hidden[..., -1, 0].all():
+        return False
+    return bool((hidden == np.tri(n, dtype=np.bool_)).all())
 
 
 def along(index: Array, axis: int) -> tuple[Array, ...]:
@@ -242,23 +255,28 @@ def along(index: Array, axis: int) -> tuple[Array, ...]:
     return tuple(grids)
 
 
-_SPELLED = {  # what PyTorch or NumPy call by another name
-    **dict.fromkeys(("mm", "bmm", "dot"), "matmul"),
-    **dict.fromkeys(("concat", "concatenate"), "cat"),
-    **{"astype": "to", "copy": "clone", "array": "tensor", "sub": "x - y", "div": "x / y", "neg": "-x", "square": "x * x"},
-    **{"copy_": "x.data = y.data", "fill_": "layers.init.constant_(x, value)", "normal_": "layers.init.normal_(x)"},
-    **{"uniform_": "layers.init.uniform_(x)", "nn": "import layers as nn", "cuda": "x.cpu(), or nothing: minigrad computes on the CPU"},
+# fmt: off
+_SPELLED = {  # what PyTorch and NumPy call by another name
+    "mm": "matmul", "bmm": "matmul", "dot": "matmul", "concat": "cat", "concatenate": "cat", "astype": "to", "copy": "clone",
+    "array": "tensor", "sub": "x - y", "div": "x / y", "neg": "-x", "square": "x * x", "copy_": "x.data = y.data",
+    "fill_": "layers.init.constant_(x, value)", "normal_": "layers.init.normal_(x)", "uniform_": "layers.init.uniform_(x)",
+    "nn": "import layers as nn", "cuda": "x.cpu(), or nothing: minigrad computes on the CPU",
 }
+# fmt: on
 
 
-def suggest(name: str, known: Iterable[str], owner: str) -> AttributeError:
+def suggest(name: str, known: Callable[[], Iterable[str]], owner: str) -> AttributeError:
     """An AttributeError for a name that doesn't exist, with the nearest one that does."""
-    text, names = f"{owner} has no attribute {name!r}", [] if name.startswith("_") else [k for k in known if not k.startswith("_")]
+    text = f"{owner} has no attribute {name!r}"
+    if name.startswith("_"):  # Python and NumPy ask for many such names, and often
+        return AttributeError(text)
+    names = [k for k in known() if not k.startswith("_")]
     other = _SPELLED.get(name, "")
-    if other and (other in names or not other.isidentifier()):
+    if other and not other.isidentifier():
         return AttributeError(f"{text}; write {other}")
     lower = {k.lower(): k for k in names}
-    near = difflib.get_close_matches(name, names, 1, 0.7) or [lower[k] for k in difflib.get_close_matches(name.lower(), lower, 1, 0.7)]
+    near = [other] if other in names else difflib.get_close_matches(name, names, 1, 0.7)
+    near = near or [lower[k] for k in difflib.get_close_matches(name.lower(), lower, 1, 0.7)]
     return AttributeError(text + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
@@ -268,6 +286,6 @@ def module_getattr(module: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         found = vars(sys.modules[module])
         own = [k for k, v in found.items() if getattr(v, "__module__", None) == module]  # not what it imports
-        raise suggest(name, found.get("__all__", own), f"module {module!r}")
+        raise suggest(name, lambda: found.get("__all__", own), f"module {module!r}")
 
     return __getattr__

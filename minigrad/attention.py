@@ -98,6 +98,7 @@ def attention(
         dq, dk, dv = (_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
         dk.fill(0)
         dv.fill(0)
+        D = np.einsum("...i,...i->...", g, y)[..., None]  # (..., n, 1)
         dbias = None if bias is None else np.zeros((1,) * (q.ndim - bias.ndim) + bias.shape, q.dtype)
         for (rows, keys, pairs), (p, shift, total) in zip(blocks, saved, strict=True):
             if p is None:
@@ -107,7 +108,7 @@ def attention(
                 np.exp(p, out=p)
                 p /= total
             ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
-            ds -= np.vecdot(g[rows], y[rows])[..., None]
+            ds -= D[rows]
             ds *= p
             np.matmul(ds, k[keys], out=dq[rows])
             _add_product(dk[keys], ds.swapaxes(-1, -2), q[rows], fresh=rows[-2].stop == n)

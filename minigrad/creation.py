@@ -2,7 +2,8 @@
 
 Sizes are written `zeros(2, 3)` or `zeros((2, 3))`. All functions take `dtype` (float32 by default), `requires_grad` and
 `device` ("cpu"). Random numbers come from one generator of the library's own, which `manual_seed` restarts; NumPy's
-global generator is never touched. Its stream is the same in every NumPy version and on every machine.
+global generator is never touched. Its stream is the same in every NumPy version and on every machine. All threads draw from
+it: each number goes to one of them, but to which is chance, so for the same numbers in every run draw in one thread.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .tensor import Tensor, wrap
 _generator = np.random.RandomState(None)  # the one generator whose stream NumPy has promised never to change
 
 
+@np.errstate(all="ignore")
 def _made(array: Array, dtype: Any, requires_grad: bool, device: Any) -> Tensor:
     if device is not None:
         the_device(device)
@@ -134,7 +136,7 @@ def set_rng_state(state: Tensor) -> None:
     numbers = checked(state, Tensor, "set_rng_state").detach().numpy()
     whole = numbers.shape == (628,) and numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < 2**32
     if not whole or numbers[624] > 624 or numbers[625] > 1:  # NumPy would read past the end of its keys
-        raise ValueError(f"set_rng_state: needs the 628 integers of get_rng_state(), got {'others in a ' * bool(whole)}{short(state)}")
+        raise ValueError(f"set_rng_state: needs the 628 integers that get_rng_state() gave, got {short(state)}")
     spare = np.frombuffer(numbers[626:].astype(np.uint32).tobytes(), np.float64)[0]
     _generator.set_state(("MT19937", numbers[:624].astype(np.uint32), int(numbers[624]), int(numbers[625]), float(spare)))
 
@@ -187,6 +189,7 @@ def randperm(n: int, device: Any = None) -> Tensor:
     return _made(_generator.permutation(count), int64, False, device)
 
 
+@np.errstate(all="ignore")
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
     """Random ids, drawn with these probabilities (rows of weights >= 0, not all 0): (v) -> (k), (n, v) -> (n, k)."""
     weights = checked(input, Tensor, "multinomial").detach().double().numpy()
@@ -205,8 +208,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> T
         return wrap(np.minimum(ids, last[..., None]))
     if count > (weights > 0).sum(axis=-1).min():
         raise ValueError(f"multinomial: can't draw {count} different ids where fewer have a weight above 0; write replacement=True")
-    with np.errstate(divide="ignore"):  # exponential clocks: the i-th rings first with probability weight_i / total
-        clocks = -np.log1p(-_generator.random_sample(weights.shape)) / weights
+    # Exponential clocks: the i-th rings first with probability weight_i / total.
+    clocks = -np.log1p(-_generator.random_sample(weights.shape)) / weights
     return wrap(np.argsort(clocks, axis=-1, kind="stable")[..., :count])
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import float64
+from .arguments import checked, float64, listed, number, short
 from .ops import Array
 from .tensor import Tensor, no_grad, wrap
 
 
+@np.errstate(all="ignore")
 def gradcheck(
     fn: Callable[..., Any],
     inputs: Tensor | Sequence[Tensor],
@@ -29,19 +30,22 @@ def gradcheck(
     (float32 rounding alone exceeds the tolerance); those that don't require a gradient are constants. Inputs and their
     `.grad` are afterwards as before. The message names the op, the input, the index, got, expected and their ratio.
     """
-    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    checked = [(i, x) for i, x in enumerate(inputs) if x.requires_grad]
-    if not checked:
+    inputs = [inputs] if isinstance(inputs, Tensor) else listed(inputs, "gradcheck takes a tensor or a list of them")
+    leaves = [(i, x) for i, x in enumerate(inputs) if checked(x, Tensor, f"gradcheck, as input {i},").requires_grad]
+    number(eps, "gradcheck: eps", 1e-12)
+    if not leaves:
         raise ValueError("gradcheck: none of the inputs requires a gradient, so there is nothing to check")
-    for i, x in checked:
+    if not leaves[0][1]._frozen():
+        raise RuntimeError("gradcheck under no_grad(), where nothing is recorded: call it outside")
+    for i, x in leaves:
         if x.dtype != float64:
             raise TypeError(f"gradcheck: input {i} is {x.dtype}; differences need float64, write x.double().detach().requires_grad_()")
         if not x.is_leaf:
             raise ValueError(f"gradcheck: input {i} was computed by {x._op_name()}; detach() it")
     random = np.random.default_rng([seed, 1])  # default_rng(0) may well have made the inputs, and c = x hides errors too
-    saved = [(x, x.data, x.grad) for _, x in checked]
+    saved = [(x, x.data, x.grad) for _, x in leaves]
     try:
-        for _, x in checked:
+        for _, x in leaves:
             x.grad = None
         outputs = _outputs(fn(*inputs))
         seeds = [random.standard_normal(y.shape) for y in outputs]
@@ -49,8 +53,8 @@ def gradcheck(
             if y.requires_grad:
                 y.backward(wrap(c.astype(y.dtype)), retain_graph=True)
         name = outputs[-1]._op_name()
-        got = [np.zeros(x.shape) if x.grad is None else x.grad.numpy() for _, x in checked]
-        for (i, x), g in zip(checked, got, strict=True):
+        got = [np.zeros(x.shape) if x.grad is None else x.grad.numpy() for _, x in leaves]
+        for (i, x), g in zip(leaves, got, strict=True):
             _compare(f"{name}: input {i}", g, _differences(fn, inputs, x, seeds, eps), rtol, atol)
     finally:
         for x, data, grad in saved:
@@ -59,7 +63,11 @@ def gradcheck(
 
 
 def _outputs(y: Any) -> list[Tensor]:
-    return [y] if isinstance(y, Tensor) else [t for t in y if t.dtype.kind == "f"]
+    outputs = [y] if isinstance(y, Tensor) else listed(y, "gradcheck: fn must return a tensor or a tuple of them")
+    floats = [t for t in outputs if checked(t, Tensor, "gradcheck, as what fn returns,").dtype.kind == "f"]
+    if not floats:
+        raise ValueError(f"gradcheck: fn must return a tensor of floats, got {short(y)}")
+    return floats
 
 
 @no_grad()

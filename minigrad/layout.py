@@ -16,6 +16,7 @@ from .arguments import (
     axes_of,
     axis_of,
     boolean,
+    checked,
     dtype_of,
     expanded_shape,
     filled_shape,
@@ -27,7 +28,7 @@ from .arguments import (
     sizes_of,
 )
 from .arguments import device as the_device
-from .operators import Operators
+from .operators import Operators, constant
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -41,11 +42,11 @@ class Layout(Operators):
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements, in order, in another shape; one length may be -1."""
-        return self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape), self.shape, "reshape"))
+        return self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "reshape: a size"), self.shape, "reshape"))
 
     def view(self, *shape: Any) -> Tensor:
         """As `reshape`, but never a copy: a RuntimeError where the layout in memory (after a transpose) would need one."""
-        y = self.reshape(*shape)
+        y = self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "view: a size"), self.shape, "view"))
         if self._data.size and not np.may_share_memory(self._data, y._data):
             raise RuntimeError(f"view: {self.shape} laid out like this (transposed?) can't be viewed as {y.shape}; use .reshape(...)")
         return y
@@ -102,24 +103,25 @@ class Layout(Operators):
 
     def expand(self, *sizes: Any) -> Tensor:
         """Repeated along dims of length 1, and along new ones in front; -1 keeps a length. No copy."""
-        return self._apply(ops.expand, self, shape=expanded_shape(sizes_of(sizes), self.shape))
+        return self._apply(ops.expand, self, shape=expanded_shape(sizes_of(sizes, "expand: a size"), self.shape))
 
-    def expand_as(self, other: Tensor) -> Tensor: "Expanded to the shape of another tensor"; return self.expand(other.shape)
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Expanded to the shape of another tensor."""
+        return self.expand(checked(other, Operators, "expand_as").shape)
 
     def repeat(self, *sizes: Any) -> Tensor:
         """Copies laid side by side, sizes[i] of them along dim i: (2, 3).repeat(2, 2) -> (4, 6)."""
-        times = sizes_of(sizes)
+        times = sizes_of(sizes, "repeat: a count")
         shape = (1,) * (len(times) - self.ndim) + self.shape
         if len(times) < self.ndim or min(times, default=0) < 0:
             raise ValueError(f"repeat: {times} needs one count (0 or more) for each dim of shape {self.shape}")
         x = self.reshape([m for n in shape for m in (1, n)])  # (a, b) -> (1, a, 1, b)
         x = x.expand([m for r, n in zip(times, shape, strict=True) for m in (r, n)])  # -> (r, a, s, b)
-        return x.reshape([r * n for r, n in zip(times, shape, strict=True)])  # -> (r * a, s * b)
+        return x.reshape([r * n for r, n in zip(times, shape, strict=True)]).contiguous()  # -> (r * a, s * b)
 
     def split(self, size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Pieces of this size along dim (the last may be smaller), or of these sizes, which must add up."""
-        axis = axis_of(dim, self.ndim, "split")
-        n = self.shape[axis]
+        axis, n = self._length(dim, "split")
         if isinstance(size, Sequence):
             sizes = [integer(s, "split: size") for s in size]
         else:
@@ -134,12 +136,12 @@ class Layout(Operators):
         """At most this many pieces of equal length along dim (the last may be smaller)."""
         if integer(chunks, "chunk: chunks") < 1:
             raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
-        n = self.size(dim)
+        n = self._length(dim, "chunk")[1]
         return self.split(math.ceil(n / chunks) if n else [0] * chunks, dim)
 
-    def contiguous(self) -> Any:
+    def contiguous(self) -> Tensor:
         """The same tensor laid out row by row in memory, so that `view` works."""
-        return self if self._data.flags.c_contiguous else self._apply(ops.contiguous, self)
+        return self if self._data.flags.c_contiguous else self._apply(ops.contiguous, self)  # type: ignore[return-value]
 
     def clone(self) -> Tensor: "A copy, in the graph: the gradient flows through"; return self._apply(ops.contiguous, self)
 
@@ -152,6 +154,7 @@ class Layout(Operators):
     def scatter(self, dim: int, index: Tensor, src: Any) -> Tensor:
         """x with y[index[i, j, ...], j, ...] = src[i, j, ...] for dim 0, and likewise for others; src may be a number."""
         places = self._places("scatter", dim, index)
+        src = constant(src, self)
         if not isinstance(src, Operators):
             return self._apply(ops.scatter, self, src, index=places)
         if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
@@ -161,6 +164,7 @@ class Layout(Operators):
 
     def _places(self, op: str, dim: int, index: Tensor) -> Any:
         axis = axis_of(dim, self.ndim, op)
+        checked(index, Operators, f"{op}, as its index,")
         fits = index.ndim == self.ndim and all(
             n <= m for i, (n, m) in enumerate(zip(index.shape, self.shape, strict=True)) if i != axis
         )
@@ -171,10 +175,10 @@ class Layout(Operators):
 
     def index_select(self, dim: int, index: Tensor) -> Tensor:
         """The slices of x at these places along dim, in this order; the index is 1-d."""
-        axis = axis_of(dim, self.ndim, "index_select")
-        if index.ndim > 1:
+        axis, n = self._length(dim, "index_select")
+        if checked(index, Operators, "index_select, as its index,").ndim > 1:
             raise ValueError(f"index_select: the index must be 1-d, got shape {index.shape}")
-        ids_in_range(index._data, self.shape[axis], "index_select index")
+        ids_in_range(index._data, n, "index_select index")
         return self[(slice(None),) * axis + (index.reshape(-1),)]
 
     # dtype, device, size --------------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ class Layout(Operators):
             return self  # type: ignore[return-value]
         if wanted.kind == "f":
             return self._apply(ops.cast, self, dtype=wanted)
-        with np.errstate(invalid="ignore"):  # NaN has no integer; PyTorch too says nothing
+        with np.errstate(all="ignore"):  # NaN has no integer; PyTorch too says nothing
             return self._wrap(self._data.astype(wanted))
 
     def float(self) -> Tensor: "As float32"; return self.to(float32)
@@ -207,7 +211,13 @@ class Layout(Operators):
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dim."""
-        return self.shape if dim is None else self.shape[axis_of(dim, self.ndim, "size")]
+        return self.shape if dim is None else self._length(dim, "size")[1]
+
+    def _length(self, dim: int, op: str) -> tuple[int, int]:  # an axis and its length
+        axis = axis_of(dim, self.ndim, op)
+        if not self.ndim:
+            raise IndexError(f"{op}: a 0-d tensor has no dim {dim}")
+        return axis, self.shape[axis]
 
     def dim(self) -> int: "The number of dims"; return self.ndim
     def numel(self) -> int: "The number of elements"; return self._data.size

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import ops
-from .arguments import Dim, array_of, axes_of, axis_of, boolean, integer, short, suggest
+from .arguments import Dim, array_of, axes_of, axis_of, boolean, checked, integer, not_bool, number, short, suggest
 from .layout import Layout
-from .operators import Operators, constant, elementwise, matched
+from .operators import Operators, constant, elementwise, explained, matched
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -28,19 +28,17 @@ class Picked(NamedTuple):
     indices: Tensor
 
 
-def choose(condition: Any, a: Any, b: Any) -> Tensor:
+def choose(condition: Any, a: Any, b: Any, op: str = "where") -> Tensor:
     """`minigrad.where` and what is built on it."""
     if not isinstance(condition, Operators) or condition.dtype != boolean:
-        kind = getattr(condition, "dtype", type(condition).__name__)
-        raise TypeError(f"where: the condition must be a bool tensor, got {kind}; write .bool() or a comparison")
+        raise not_bool(condition, f"{op}: the condition")
     if not isinstance(a, Operators) and not isinstance(b, Operators):
         a = condition._wrap(array_of(a))
     a, b = matched(a, b)
     try:
         return condition._apply(ops.where, a, b, condition=condition._data)
-    except ValueError:
-        shapes = ", ".join(str(x.shape) for x in (condition, a, b) if isinstance(x, Operators))
-        raise ValueError(f"where: shapes {shapes} don't fit: lengths must be equal or 1") from None
+    except (ValueError, OverflowError) as error:
+        raise explained(error, op, a, b, condition) from None
 
 
 class Methods(Layout):
@@ -81,6 +79,8 @@ class Methods(Layout):
         if min is None and max is None:
             raise ValueError("clamp: give min, max or both")
         low, high = (None if bound is None else constant(bound, self) for bound in (min, max))
+        if isinstance(low, Operators) or isinstance(high, Operators):
+            raise TypeError("clamp: min and max must be numbers; for tensors write x.maximum(low).minimum(high)")
         return self._apply(ops.clamp, self._float() if float in (type(low), type(high)) else self, low=low, high=high)
 
     def isnan(self) -> Tensor: "True where x is NaN"; return self._wrap(np.isnan(self._data))
@@ -95,29 +95,29 @@ class Methods(Layout):
         b: Tensor
         a, b = matched(self, other)
         n, m = a._data.ndim, getattr(b, "ndim", 0)
-        if n < 2 or m < 2:
-            if not n or not m:
-                raise ValueError(f"matmul: both sides need at least one dim, got shapes {a.shape} and {getattr(b, 'shape', ())}")
-            if n == 1:
-                return a.unsqueeze(0).matmul(b).squeeze(0 if m == 1 else -2)
-            return a.matmul(b.unsqueeze(1)).squeeze(-1)
         try:
+            if n < 2 or m < 2:
+                if not n or not m:
+                    raise ValueError
+                if n == 1:
+                    return a.unsqueeze(0).matmul(b).squeeze(0 if m == 1 else -2)
+                return a.matmul(b.unsqueeze(1)).squeeze(-1)
             return self._apply(ops.matmul, a, b)
         except ValueError:
-            raise ValueError(
-                f"matmul: shapes {a.shape} and {b.shape} don't fit: the last length on the left ({a.shape[-1]}) must equal the "
-                f"last but one on the right ({b.shape[-2]}), and leading lengths must be equal or 1"
-            ) from None
+            why = "both sides need at least one dim"
+            if n and m:
+                k, rows, where = a.shape[-1], b.shape[-2:][0], "last but one" if m > 1 else "only one"
+                why = f"the last length on the left ({k}) must equal the {where} on the right ({rows})"
+                why = why if k != rows else "the lengths in front of the last two must be equal or 1"
+            raise ValueError(f"matmul: shapes {a.shape} and {getattr(b, 'shape', ())} don't fit: {why}") from None
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """x with `value` wherever the mask is True (True = hidden); no gradient flows to x there. The mask broadcasts to x."""
-        mask = constant(mask, self)
         if getattr(mask, "dtype", None) != boolean:
-            kind = getattr(mask, "dtype", type(mask).__name__)
-            raise TypeError(f"masked_fill: the mask must be a bool tensor, got {kind}; write mask.bool()")
+            raise not_bool(mask, "masked_fill: the mask")
         if isinstance(value, Operators) and value.ndim:
             raise ValueError(f"masked_fill: the value must be one number, got a tensor of shape {value.shape}; use where")
-        y = choose(mask, value, self)
+        y = choose(constant(mask, self), value, self.contiguous(), "masked_fill")
         if y.dtype != self.dtype:
             raise TypeError(f"masked_fill: a tensor of dtype {self.dtype} can't hold {short(value)}; write x.float().masked_fill(...)")
         return y
@@ -143,7 +143,7 @@ class Methods(Layout):
 
     def sum(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
         """The sum over dim (all dims by default)."""
-        return self._apply(ops.sum, self, axis=axes_of(dim, self.ndim, "sum"), keepdims=keepdim)
+        return self._apply(ops.sum, self, axis=axes_of(dim, self.ndim, "sum", keepdim), keepdims=keepdim)
 
     def mean(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
         """The mean over dim; NaN of nothing."""
@@ -160,14 +160,15 @@ class Methods(Layout):
 
     def norm(self, p: float | str = 2, dim: Dim = None, keepdim: bool = False) -> Tensor:
         """The length of x over dim: sqrt(sum x**2) for p = 2, sum |x| for 1, max |x| for inf; gradient 0 at 0."""
-        x, axis = self._only_float("norm"), axes_of(dim, self.ndim, "norm")
+        x, axis = self._only_float("norm"), axes_of(dim, self.ndim, "norm", keepdim)
         if p in (2, "fro"):
             return self._apply(ops.norm, x, axis=axis, keepdims=keepdim)
         if p == 1:
             return x.abs().sum(dim, keepdim)
         if p == math.inf:
+            self._not_empty("norm", dim)
             return self._apply(ops.max, x.abs(), axis=axis, keepdims=keepdim)
-        raise ValueError(f"norm: p must be 1, 2 or inf, got {p}")
+        raise ValueError(f"norm: p must be 1, 2 or inf, got {short(p)}")
 
     def prod(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The product over dim."""
@@ -178,12 +179,12 @@ class Methods(Layout):
 
     def logsumexp(self, dim: Dim, keepdim: bool = False) -> Tensor:
         """log(sum(exp(x))) over dim, safe for large x."""
-        return self._apply(ops.logsumexp, self._float(), axis=axes_of(dim, self.ndim, "logsumexp"), keepdims=keepdim)
+        return self._apply(ops.logsumexp, self._float(), axis=axes_of(dim, self.ndim, "logsumexp", keepdim), keepdims=keepdim)
 
     def cumsum(self, dim: int) -> Tensor:
         """Running sums along dim."""
         axis = axis_of(dim, self.ndim, "cumsum")
-        return self._apply(ops.cumsum, self, axis=axis) if self.ndim else self.clone()
+        return self._apply(ops.cumsum, self, axis=axis) if self.ndim else self.reshape(1).cumsum(0).reshape(())
 
     def softmax(self, dim: int) -> Tensor:
         """exp(x_i) / sum_j exp(x_j) along dim. A row of -inf only is NaN, as in PyTorch."""
@@ -204,7 +205,7 @@ class Methods(Layout):
         if dim is None:
             self._not_empty("max")
             return self._apply(ops.max, self)
-        return self._pick(self.argmax(dim, keepdim=True), dim, keepdim)
+        return self._pick(self._found(np.argmax, "max", dim, True), dim, keepdim)
 
     def min(self, dim: Any = None, keepdim: bool = False) -> Any:
         """The smallest value; otherwise as `max`."""
@@ -213,23 +214,23 @@ class Methods(Layout):
         if dim is None:
             low = self._not_empty("min")
             return -(-self).max() if low.dtype.kind == "f" else self._wrap(low.min())
-        return self._pick(self.argmin(dim, keepdim=True), dim, keepdim)
+        return self._pick(self._found(np.argmin, "min", dim, True), dim, keepdim)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Where the largest value is along dim (without dim, in the flattened tensor); the first of several."""
-        return self._wrap(np.argmax(self._not_empty("argmax", dim), **self._along_dim(dim, keepdim, "argmax")))
+        return self._found(np.argmax, "argmax", dim, keepdim)
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """Where the smallest value is along dim; the first of several."""
-        return self._wrap(np.argmin(self._not_empty("argmin", dim), **self._along_dim(dim, keepdim, "argmin")))
+        return self._found(np.argmin, "argmin", dim, keepdim)
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
         """Whether all values over dim are true (not zero)."""
-        return self._wrap(np.all(self._data, axis=axes_of(dim, self.ndim, "all"), keepdims=keepdim))
+        return self._wrap(np.all(self._data, axis=axes_of(dim, self.ndim, "all", keepdim), keepdims=keepdim)).contiguous()
 
     def any(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
         """Whether any value over dim is true (not zero)."""
-        return self._wrap(np.any(self._data, axis=axes_of(dim, self.ndim, "any"), keepdims=keepdim))
+        return self._wrap(np.any(self._data, axis=axes_of(dim, self.ndim, "any", keepdim), keepdims=keepdim)).contiguous()
 
     def sort(self, dim: int = -1, descending: bool = False) -> Picked:
         """(values, indices) in rising order along dim; equal values keep their order."""
@@ -246,7 +247,7 @@ class Methods(Layout):
         if not 0 <= integer(k, "topk: k") <= n:
             raise ValueError(f"topk: k = {k} is out of range: dim {dim} has {n} values")
         order = self.detach().sort(axis, descending=True).indices
-        return self._pick(order[(slice(None),) * axis + (slice(int(k)),)] if self.ndim else order, axis, True)
+        return self._pick(order[(slice(None),) * axis + (slice(int(k)),)].contiguous() if self.ndim else order, axis, True)
 
     def _pick(self, indices: Tensor, dim: int, keepdim: bool) -> Picked:
         values = self.gather(dim, indices)
@@ -254,18 +255,23 @@ class Methods(Layout):
 
     # Comparing whole tensors ----------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def allclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """Whether |x - other| <= atol + rtol * |other| everywhere."""
-        return bool(np.allclose(self._data, other._data, rtol, atol, equal_nan))
+        array = checked(other, Operators, "allclose")._data
+        try:
+            return bool(np.allclose(self._data, array, number(rtol, "allclose: rtol"), number(atol, "allclose: atol"), equal_nan))
+        except ValueError as error:
+            raise explained(error, "allclose", self, other) from None
 
     def equal(self, other: Tensor) -> bool:
         """Whether shapes and all values are the same."""
-        return bool(np.array_equal(self._data, other._data))
+        return bool(np.array_equal(self._data, checked(other, Operators, "equal")._data))
 
     def __getattr__(self, name: str) -> Any:
         if name.endswith("_") and not name.startswith("_") and hasattr(type(self), name[:-1]):
             raise AttributeError(f"there is no in-place {name}(): write x = x.{name[:-1]}(...), which leaves what was recorded as it is")
-        raise suggest(name, dir(type(self)), "a tensor")
+        raise suggest(name, lambda: dir(type(self)), "a tensor")
 
 
     def _only_float(self, op: str) -> Tensor:
@@ -286,10 +292,11 @@ class Methods(Layout):
 
     def _freedom(self, dim: Dim, unbiased: bool) -> float: return max(self._count(dim, "var") - bool(unbiased), 0.0)
 
-    def _not_empty(self, op: str, dim: int | None = None) -> ops.Array:
+    def _not_empty(self, op: str, dim: Dim = None) -> ops.Array:
         if self._count(dim, op) == 0:
             raise ValueError(f"{op}: there is no {op} of nothing: the tensor has shape {self.shape}")
         return self._data
 
-    def _along_dim(self, dim: int | None, keepdim: bool, op: str) -> dict[str, Any]:
-        return {"axis": None if dim is None else axis_of(dim, self.ndim, op), "keepdims": keepdim}
+    def _found(self, find: Any, op: str, dim: int | None, keepdim: bool) -> Tensor:
+        axis = None if dim is None else axis_of(dim, self.ndim, op)
+        return self._wrap(find(self._not_empty(op, dim), axis=axis, keepdims=keepdim))

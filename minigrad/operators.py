@@ -32,10 +32,10 @@ def constant(x: Any, like: Any) -> Any:
         return x.item()  # np.float64(3) is a number like 3.0; NumPy would make the result float64
     if isinstance(x, np.ndarray):
         array = array_of(x)
-        return like._wrap(array.astype(like.dtype) if array.dtype.kind == like.dtype.kind == "f" else array)
+        return like._wrap(array_of(array, like.dtype) if array.dtype.kind == like.dtype.kind == "f" else array)
     if isinstance(x, numbers.Real):
         return float(x)
-    raise TypeError(f"a tensor can't be combined with {short(x)} ({type(x).__name__}): make it a tensor first, minigrad.tensor(...)")
+    raise TypeError(f"a tensor can't be combined with {short(x)}: make it a tensor first, minigrad.tensor(...)")
 
 
 def common_dtype(arrays: Sequence[Array]) -> np.dtype[Any]:
@@ -69,9 +69,8 @@ def elementwise(op: Callable[..., Result], a: Any, b: Any) -> Tensor:
         a, b = _prepared(op, a, b)  # rarely: mostly two float tensors of one dtype meet, or a float tensor and a float
     try:
         return (a if isinstance(a, Operators) else b)._apply(op, a, b)
-    except ValueError:
-        _explain(op.__name__, a, b)
-        raise
+    except (ValueError, OverflowError) as error:
+        raise explained(error, op.__name__, a, b) from None
 
 
 def _prepared(op: Callable[..., Result], a: Any, b: Any) -> tuple[Any, Any]:
@@ -86,14 +85,18 @@ def _prepared(op: Callable[..., Result], a: Any, b: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def _explain(name: str, a: Any, b: Any) -> None:
-    shapes = [x.shape for x in (a, b) if isinstance(x, Operators)]
+def explained(error: Exception, name: str, *operands: Any) -> Exception:
+    """NumPy's error in words that hold the shapes or the number."""
+    shapes = [x.shape for x in operands if hasattr(x, "shape")]
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ValueError(
-            f"{name}: shapes {shapes[0]} and {shapes[1]} don't fit: counted from the right, lengths must be equal or 1 (broadcasting)"
-        ) from None
+        text = " and ".join(str(shape) for shape in shapes)
+        return ValueError(f"{name}: shapes {text} don't fit: counted from the right, lengths must be equal or 1 (broadcasting)")
+    if isinstance(error, OverflowError):
+        large = ", ".join(short(x) for x in operands if isinstance(x, int))
+        return OverflowError(f"{name}: {large} is too large for a tensor of dtype {next(x.dtype for x in operands if hasattr(x, 'dtype'))}")
+    return ValueError(f"{name}: {error} Make the base a float, x.float()") if name == "pow" else error
 
 
 def compare(ufunc: np.ufunc, a: Any, b: Any) -> Tensor:
@@ -102,9 +105,8 @@ def compare(ufunc: np.ufunc, a: Any, b: Any) -> Tensor:
     first: Operators = a
     try:
         return first._wrap(ufunc(a._data, getattr(b, "_data", b)))
-    except ValueError:
-        _explain(ufunc.__name__, a, b)
-        raise
+    except ValueError as error:
+        raise explained(error, ufunc.__name__, a, b) from None
 
 
 def _comparable(x: object) -> bool:
@@ -115,7 +117,7 @@ def logical(ufunc: np.ufunc, a: Any, b: Any) -> Tensor:
     """& and | of bools."""
     for x in (a, b):
         if getattr(x, "dtype", type(x)) not in (boolean, bool):
-            raise TypeError(f"& | ~ need bool tensors, got {getattr(x, 'dtype', short(x))}; make one with .bool() or a comparison")
+            raise TypeError(f"& | ~ need bool tensors, got {short(x)}; make one with .bool() or a comparison")
     return compare(ufunc, a, b)
 
 
@@ -154,7 +156,10 @@ class Operators:
     def __pow__(self, other: Any) -> Tensor: return elementwise(ops.pow, self, other)
     def __rpow__(self, other: Any) -> Tensor: return elementwise(ops.pow, other, self)
     def __matmul__(self, other: Any) -> Tensor: return self.matmul(other)
-    def __rmatmul__(self, other: Any) -> Any: return constant(other, self).matmul(self)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        a = constant(other, self)
+        return (a if isinstance(a, Operators) else self._wrap(a)).matmul(self)
 
     def __neg__(self) -> Tensor:
         if self._data.dtype == boolean:
@@ -174,9 +179,10 @@ class Operators:
             return y
         if y.shape != self.shape or _KINDS.index(y.dtype.kind) > _KINDS.index(self.dtype.kind):
             raise ValueError(
-                f"in place, a tensor keeps its shape and kind: {self.dtype} {self.shape} can't become {y.dtype} {y.shape}"
+                f"in place, a tensor keeps its shape and kind: {self.dtype} {self.shape} can't become {y.dtype} {y.shape}; "
+                "write x = x + ... instead of x += ..."
             )
-        self._data = y._data.astype(self.dtype, copy=False)
+        self._data = y.to(self.dtype)._data
         return self  # type: ignore[return-value]
 
     def _must_not_be_a_leaf(self, what: str) -> None:
@@ -209,7 +215,8 @@ class Operators:
             try:
                 y = y._apply(ops.getitem, y, index=part)
             except IndexError as error:
-                raise IndexError(f"{error} (the tensor has shape {self.shape})") from None
+                why = f"{short(index)} is out of range" if "only integers" in str(error) else str(error)  # an int of more than 64 bits
+                raise IndexError(f"{why} (the tensor has shape {self.shape})") from None
         return y
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -221,7 +228,11 @@ class Operators:
         *before, last = index_of(index, self.shape)
         try:
             target = array[before[0]] if before else array  # a view: ints and slices only
-            target[last] = getattr(value, "_data", value)
-        except (ValueError, IndexError) as error:
-            raise type(error)(f"x[...] = value: {error} (x has shape {self.shape})") from None
+            with np.errstate(all="ignore"):
+                target[last] = getattr(value, "_data", value)
+        except (ValueError, IndexError, OverflowError) as error:
+            why = f"{short(value)} is too large" if isinstance(error, OverflowError) else str(error)
+            if isinstance(error, ValueError) and isinstance(value, Operators) and value.ndim:
+                why = f"a value of shape {value.shape} doesn't fit into a place of shape {target[last].shape}"
+            raise type(error)(f"x[...] = value: {why} (x has shape {self.shape} and dtype {self.dtype})") from None
         self._data = array

@@ -64,7 +64,7 @@ def pow(a: Array, b: Array) -> Result:
 
     def db(g: Array) -> Any:
         silent = np.equal(a, 0) & np.greater_equal(b, 0)  # 0**b stays 0 when b moves; 0 * log(0) would be NaN
-        return np.where(silent, 0, g * y * np.log(np.where(silent, 1, a)).astype(g.dtype))
+        return g * np.where(silent, 0, y * np.log(np.where(silent, 1, a))).astype(g.dtype)
 
     return y, da, db
 
@@ -170,16 +170,16 @@ def where(a: Array, b: Array, condition: Array) -> Result:
 
 def maximum(a: Array, b: Array) -> Result:
     """y = the larger of a and b, elementwise.   da = g where a > b, g/2 where they tie, else 0;   db = g - da"""
-    return np.maximum(a, b), lambda g: g * _winner(a, b, g), lambda g: g * _winner(b, a, g)
+    return np.maximum(a, b), lambda g: _won(a, b, g), lambda g: _won(b, a, g)
 
 
 def minimum(a: Array, b: Array) -> Result:
     """y = the smaller of a and b, elementwise.   da = g where a < b, g/2 where they tie, else 0;   db = g - da"""
-    return np.minimum(a, b), lambda g: g * _winner(b, a, g), lambda g: g * _winner(a, b, g)
+    return np.minimum(a, b), lambda g: _won(b, a, g), lambda g: _won(a, b, g)
 
 
-def _winner(a: Array, b: Array, g: Array) -> Array:
-    return np.add(np.greater(a, b), np.greater_equal(a, b), dtype=g.dtype) / 2  # 1 won, 0.5 tied, 0 lost
+def _won(a: Array, b: Array, g: Array) -> Array:
+    return np.where(np.greater(a, b), g, np.where(np.equal(a, b), g / 2, 0))  # the loser gets 0, also where g is inf or NaN
 
 
 def clamp(x: Array, low: float | None, high: float | None) -> Result:
@@ -205,7 +205,7 @@ Axis = int | tuple[int, ...] | None
 
 def sum(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     """y = sum of x over the axis.   dx = g, repeated along the axis"""
-    y = x.sum(axis=axis, keepdims=keepdims)
+    y = _in_rows(x.sum(axis=axis, keepdims=keepdims))
     return y, lambda g: np.broadcast_to(_kept(g, axis, keepdims), x.shape)
 
 
@@ -227,7 +227,7 @@ def norm(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     x = x / scale
     root = np.sqrt(np.square(x).sum(axis=axis, keepdims=True))
     y = scale * root
-    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * (x / np.where(root == 0, 1, root))
+    return _in_rows(y if keepdims else y.squeeze(axis)), lambda g: _kept(g, axis, keepdims) * (x / np.where(root == 0, 1, root))
 
 
 def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:
@@ -237,7 +237,8 @@ def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:
     p = np.exp(x - top)
     total = p.sum(axis=axis, keepdims=True)
     y = top + np.log(total)
-    return y if keepdims else y.squeeze(axis), lambda g: _kept(g, axis, keepdims) * (p / total)  # exp(x - y) has the rounding of y
+    y = _in_rows(y if keepdims else y.squeeze(axis))
+    return y, lambda g: _kept(g, axis, keepdims) * (p / total)  # exp(x - y) has the rounding of y
 
 
 def prod(x: Array, axis: int, keepdims: bool = False) -> Result:
@@ -251,16 +252,20 @@ def prod(x: Array, axis: int, keepdims: bool = False) -> Result:
         after = np.flip(before(np.flip(x, axis)), axis)
         return _kept(g, axis, keepdims) * before(x) * after
 
-    return x.prod(axis=axis, keepdims=keepdims), dx
+    return _in_rows(x.prod(axis=axis, keepdims=keepdims)), dx
 
 
 def cumsum(x: Array, axis: int) -> Result:
     """y_i = x_0 + ... + x_i along the axis.   dx_i = g_i + g_(i+1) + ... to the end"""
-    return np.cumsum(x, axis), lambda g: np.flip(np.cumsum(np.flip(g, axis), axis), axis)
+    return _in_rows(np.cumsum(x, axis)), lambda g: np.flip(np.cumsum(np.flip(g, axis), axis), axis)
 
 
 def _kept(g: Array, axis: Axis, keepdims: bool) -> Array:
     return g if keepdims or axis is None else np.expand_dims(g, axis)  # give the summed axes back, as length 1
+
+
+def _in_rows(y: Any) -> Array:
+    return np.asarray(y, order="C")  # where x is transposed, NumPy's y is too; PyTorch's is not, and `view` works on it
 
 
 # Softmax and normalisation ------------------------------------------------------------------------------------
@@ -268,7 +273,7 @@ def _kept(g: Array, axis: Axis, keepdims: bool) -> Array:
 
 def softmax(x: Array, axis: int) -> Result:
     """y_i = exp(x_i) / sum_j exp(x_j) along the axis.   dx = y * (g - sum_j g_j * y_j)"""
-    y = np.asarray(x - _top(x, axis))  # the largest exponent is 0: no overflow
+    y = _in_rows(x - _top(x, axis))  # the largest exponent is 0: no overflow
     np.exp(y, out=y)  # y is ours until we return it
     y /= _total(y, axis)
     return y, lambda g: y * (g - np.vecdot(g, y, axis=axis, keepdims=True))  # type: ignore[call-overload]  # NumPy's stub forgot it
@@ -276,7 +281,7 @@ def softmax(x: Array, axis: int) -> Result:
 
 def log_softmax(x: Array, axis: int) -> Result:
     """y_i = x_i - log(sum_j exp(x_j)) along the axis.   dx = g - exp(y) * sum_j g_j"""
-    shifted = x - _top(x, axis)
+    shifted = _in_rows(x - _top(x, axis))
     total = _total(np.exp(shifted).astype(np.float64), axis)  # float32 has no 1 + 1e-9: the log would be 0
     y = shifted - np.log(total).astype(x.dtype)
     return y, lambda g: g - np.exp(y) * _total(g, axis)
@@ -323,7 +328,7 @@ def standardize(x: Array, axis: Axis, eps: float) -> Result:
     dx = (g - mean(g) - y * mean(g * y)) / sqrt(var(x) + eps)"""
     centered = x - x.mean(axis=axis, keepdims=True, dtype=np.float64)  # float64 holds the square of any float32
     root = np.sqrt(np.square(centered).mean(axis=axis, keepdims=True) + eps)
-    y = (centered / root).astype(x.dtype)
+    y = (centered / root).astype(x.dtype, order="C")
 
     def dx(g: Array) -> Any:
         mean_g, mean_gy = g.mean(axis=axis, keepdims=True), (g * y).mean(axis=axis, keepdims=True)
@@ -335,7 +340,7 @@ def standardize(x: Array, axis: Axis, eps: float) -> Result:
 def rms_normalize(x: Array, axis: Axis, eps: float) -> Result:
     """y = x / sqrt(mean(x**2) + eps) over the axis.   dx = (g - y * mean(g * y)) / sqrt(mean(x**2) + eps)"""
     root = np.sqrt(np.square(x, dtype=np.float64).mean(axis=axis, keepdims=True) + eps)
-    y = (x / root).astype(x.dtype)
+    y = (x / root).astype(x.dtype, order="C")
     return y, lambda g: ((g - y * (g * y).mean(axis=axis, keepdims=True)) / root).astype(x.dtype)
 
 
@@ -402,17 +407,17 @@ def concatenate(*arrays: Array, axis: int) -> Result:
     ends = np.cumsum([x.shape[axis] for x in arrays]).tolist()
     before = (slice(None),) * (axis % arrays[0].ndim)
     parts = [(*before, slice(end - x.shape[axis], end)) for x, end in zip(arrays, ends, strict=True)]
-    return np.concatenate(arrays, axis=axis), *[lambda g, part=part: g[part] for part in parts]
+    return _in_rows(np.concatenate(arrays, axis=axis)), *[lambda g, part=part: g[part] for part in parts]
 
 
 def triu(x: Array, diagonal: int) -> Result:
     """y = x on and above the diagonal, else 0,  (..., n, m) -> (..., n, m).   dx = g on and above it, else 0"""
-    return np.triu(x, diagonal), lambda g: np.triu(g, diagonal)
+    return _in_rows(np.triu(x, diagonal)), lambda g: np.triu(g, diagonal)
 
 
 def tril(x: Array, diagonal: int) -> Result:
     """y = x on and below the diagonal, else 0,  (..., n, m) -> (..., n, m).   dx = g on and below it, else 0"""
-    return np.tril(x, diagonal), lambda g: np.tril(g, diagonal)
+    return _in_rows(np.tril(x, diagonal)), lambda g: np.tril(g, diagonal)
 
 
 def contiguous(x: Array) -> Result:

@@ -7,12 +7,13 @@ A step rebinds `p.data`, it never writes into an array, and it changes all param
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from .arguments import short
+from .arguments import listed, module_getattr, number, short
 from .ops import Array
 from .tensor import Tensor, quiet, set_all, wrap
 
@@ -21,32 +22,38 @@ class Optimizer:
     """The common part: groups, zero_grad, step, and a state dict of {"state": by number, "param_groups": options}."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
-            raise TypeError("the optimizer takes a list of parameters, got a single tensor: write [p]")
-        groups = list(params)
-        if not groups:
-            raise ValueError("the optimizer got no parameters: an empty list, or a generator that was already used up")
+        what = "the optimizer takes a list of parameters, such as model.parameters()"
+        if isinstance(params, Tensor | dict):
+            raise TypeError(f"{what}, got a single {short(params)}: write [p]")
+        groups = listed(params, what)
+        self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
-        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
-            self.add_param_group({**defaults, **group}, set(defaults))
+        for group in groups if groups and isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+        if not any(group["params"] for group in self.param_groups):
+            raise ValueError("the optimizer got no parameters: an empty list, or a generator that was already used up")
 
-    def add_param_group(self, group: dict[str, Any], known: set[str] | None = None) -> None:
+    def add_param_group(self, group: dict[str, Any]) -> None:
         """One more group of parameters with options of its own."""
-        group = {**({k: v for k, v in self.param_groups[0].items() if k != "params"} if self.param_groups else {}), **group}
-        group["params"] = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        if not isinstance(group, dict) or "params" not in group:
+            raise TypeError(f'a parameter group is a dict like {{"params": [...], "lr": 0.1}}, got {short(group)}')
+        group = _checked({**self.defaults, **group})
+        params = group["params"]
+        group["params"] = [params] if isinstance(params, Tensor) else listed(params, 'the "params" of a group are a list of parameters')
         seen = {id(p) for g in self.param_groups for p in g["params"]}
         for i, p in enumerate(group["params"]):
             if not (isinstance(p, Tensor) and p.is_leaf and p.requires_grad):
-                raise TypeError(f"the optimizer takes leaves that require a gradient; parameter {i} is {short(p)}")
+                why = ""
+                if isinstance(p, Tensor):
+                    why = ", which doesn't: set requires_grad=True, or leave it out" if p.is_leaf else f", computed by {p._op_name()}"
+                raise TypeError(f"the optimizer takes leaves that require a gradient; parameter {i} is {short(p)}{why}")
             if id(p) in seen:
                 raise ValueError(f"parameter {i} (shape {p.shape}) was given to the optimizer twice")
             seen.add(id(p))
-        unknown = set(group) - {"params"} - (known or set(group))
+        unknown = set(group) - {"params", *self.defaults}
         if unknown:
-            raise TypeError(f"unknown option {sorted(unknown)} in a parameter group; known are {sorted(known or ())}")
-        if not (math.isfinite(group["lr"]) and group["lr"] >= 0):
-            raise ValueError(f"lr must be a number >= 0, got {group['lr']}")
+            raise TypeError(f"unknown option {sorted(unknown)} in a parameter group; known are {sorted(self.defaults)}")
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -55,15 +62,22 @@ class Optimizer:
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
-        set_all(quiet.copy().run(self._changes))
+        changes = quiet.copy().run(self._changes)
+        if len(changes) == 1:
+            warnings.warn("step(): no parameter has a gradient, so none moves; call loss.backward() first", stacklevel=2)
+        set_all(changes)
 
     def _changes(self) -> list[tuple[object, str, Any]]:
         changes: list[tuple[object, str, Any]] = []
         states = dict(self.state)
         for group in self.param_groups:
+            group = _checked(group)  # a schedule may have set another lr
             for p in group["params"]:
                 if p.grad is not None:
-                    data, states[p] = self._moved(p.data, p.grad.data, self.state.get(p, {}), group)
+                    x, g = p.data, p.grad.data
+                    if g.shape != x.shape:
+                        raise ValueError(f"step(): the gradient of a parameter has shape {g.shape}, its data now {x.shape}")
+                    data, states[p] = self._moved(x, g, self.state.get(p, {}), group)
                     changes.append((p, "_data", data.astype(p.dtype, copy=False)))
         return [*changes, (self, "state", states)]
 
@@ -84,7 +98,15 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave. Groups and shapes must match those of this optimizer; else nothing changes."""
-        params = [p for group in self.param_groups for p in group["params"]]
+        kind = type(self).__name__
+        try:
+            fresh, groups = self._read(state_dict)
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError(f"load_state_dict: this is not what {kind}.state_dict() gave: {short(state_dict)}") from None
+        set_all([(self, "state", fresh), (self, "param_groups", groups)])
+
+    def _read(self, state_dict: dict[str, Any]) -> tuple[dict[Tensor, dict[str, Any]], list[dict[str, Any]]]:
+        params = {str(i): p for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         saved = state_dict["param_groups"]
         if [len(g["params"]) for g in saved] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
@@ -92,14 +114,28 @@ class Optimizer:
                 f"here they hold {[len(g['params']) for g in self.param_groups]}"
             )
         fresh: dict[Tensor, dict[str, Any]] = {}
-        for number, state in state_dict["state"].items():
-            p = params[int(number)]
+        for key, state in state_dict["state"].items():
+            p = params[str(key)]
             fresh[p] = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in state.items()}
             for name, value in fresh[p].items():
                 if isinstance(value, np.ndarray) and value.shape != p.shape:
-                    raise ValueError(f"load_state_dict: {name} of parameter {number} has shape {value.shape}, here it is {p.shape}")
-        groups = [{**other, "params": group["params"]} for group, other in zip(self.param_groups, saved, strict=True)]
-        set_all([(self, "state", fresh), (self, "param_groups", groups)])
+                    raise ValueError(f"load_state_dict: {name} of parameter {key} has shape {value.shape}, here it is {p.shape}")
+        unknown = {k for g in saved for k in g} - {"params", *self.defaults}
+        if unknown:
+            raise ValueError(f"load_state_dict: {type(self).__name__} has no {sorted(unknown)}: this is the state of another optimizer")
+        return fresh, [_checked({**group, **g, "params": group["params"]}) for group, g in zip(self.param_groups, saved, strict=True)]
+
+
+def _checked(group: dict[str, Any]) -> dict[str, Any]:
+    """The group with its options checked: a step with lr = NaN would spoil every weight."""
+    betas = group.get("betas", ())
+    try:
+        fine = len(betas) in (0, 2) and all(0 <= b < 1 for b in betas)
+    except TypeError:
+        fine = False
+    if not fine:
+        raise ValueError(f"betas must be two numbers in [0, 1), got {short(betas)}")
+    return {k: number(v, k, 0.0) if k in ("lr", "momentum", "weight_decay", "eps") else v for k, v in group.items()}
 
 
 def zero_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
@@ -111,8 +147,6 @@ class SGD(Optimizer):
     """p <- p - lr * v,  v <- momentum * v + g,  with g + weight_decay * p for g. Without momentum v is g itself."""
 
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
-        if momentum < 0 or weight_decay < 0:
-            raise ValueError(f"momentum and weight_decay must be >= 0, got {momentum} and {weight_decay}")
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
@@ -128,7 +162,8 @@ class Adam(Optimizer):
     """m <- beta1 m + (1 - beta1) g,  s <- beta2 s + (1 - beta2) g**2,  p <- p - lr * m^ / (sqrt(s^) + eps),
 
     where m^ = m / (1 - beta1**t) and s^ = s / (1 - beta2**t) undo the start from zero, t counting steps from 1
-    (Kingma & Ba 2015, algorithm 1). weight_decay adds weight_decay * p to g."""
+    (Kingma & Ba 2015, algorithm 1). weight_decay adds weight_decay * p to g. The state holds sqrt(s), which is of the size of g:
+    float32 has g itself up to 3e38, but g**2 only up to g = 2e19."""
 
     decoupled = False
 
@@ -140,8 +175,6 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
     ) -> None:
-        if not all(0 <= b < 1 for b in betas) or eps < 0 or weight_decay < 0:
-            raise ValueError(f"betas must lie in [0, 1), eps and weight_decay be >= 0; got {betas}, {eps}, {weight_decay}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
@@ -152,9 +185,12 @@ class Adam(Optimizer):
             g = g + decay * p
         t = state.get("step", 0) + 1
         m = beta1 * state["mean"] + (1 - beta1) * g if state else (1 - beta1) * g
-        s = beta2 * state["square"] + (1 - beta2) * (g * g) if state else (1 - beta2) * (g * g)
-        step = group["lr"] / (1 - beta1**t) * m / (np.sqrt(s) / math.sqrt(1 - beta2**t) + group["eps"])
-        return p - step, {"step": t, "mean": m, "square": s}
+        old = state["root"] if state else np.zeros_like(g)
+        root = np.sqrt(beta2 * (old * old) + (1 - beta2) * (g * g))
+        if not np.vdot(root, root) < math.inf:  # the squares are too large; hypot is slower and never forms them
+            root = np.hypot(math.sqrt(beta2) * old, math.sqrt(1 - beta2) * g)
+        start = math.sqrt(1 - beta2**t)  # root / start is sqrt(s^); both sides of the fraction are multiplied by it
+        return p - group["lr"] * start / (1 - beta1**t) * m / (root + group["eps"] * start), {"step": t, "mean": m, "root": root}
 
 
 class AdamW(Adam):
@@ -172,3 +208,6 @@ class AdamW(Adam):
         weight_decay: float = 0.01,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
+
+
+__getattr__ = module_getattr(__name__)

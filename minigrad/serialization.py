@@ -7,6 +7,7 @@ lists, numbers and strings were nested around them, so a checkpoint {"model": ..
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import json
 import os
@@ -25,19 +26,27 @@ _STRUCTURE = "structure.json"
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
     """Write tensors, arrays, numbers, strings, None, and dicts (with string keys), lists and tuples of them, to a file.
 
-    The file is written beside `path`, flushed to the disk and renamed: whatever happens, `path` is the old file or the new.
+    The file is written beside `path`, flushed to the disk and renamed: whatever happens, `path` is the old file or the new. It
+    keeps the old one's permissions; of a link, it is the file that the link leads to. A process that is killed while it saves
+    leaves a `path.xxxxxxxx.saving` behind, which a later save to the same path removes.
     """
     arrays: dict[str, Array] = {}
     structure = json.dumps(_taken_apart(obj, "", arrays)).encode()
-    path = os.path.abspath(os.fspath(path))
-    aside = f"{path}.{os.urandom(4).hex()}.tmp"
+    path = os.path.realpath(_checked(path))
+    if not os.path.isdir(os.path.dirname(path)):
+        raise FileNotFoundError(f"save: there is no directory {os.path.dirname(path)}")
+    if os.path.exists(path) and not os.path.isfile(path):  # /dev/null would become a file
+        raise OSError(f"save: {path} is not a file that could be replaced")
+    aside = f"{path}.{os.urandom(4).hex()}.saving"
     try:
         with open(aside, "xb") as file:  # not tempfile's, which nobody else may read
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(aside, os.stat(path).st_mode)
             with zipfile.ZipFile(file, "w") as archive:
                 for name, array in arrays.items():
                     with archive.open(name + ".npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, array, allow_pickle=False)
-                archive.writestr(_STRUCTURE, structure)
+                archive.writestr(zipfile.ZipInfo(_STRUCTURE), structure)  # without the time: the same content is the same file
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
@@ -45,11 +54,25 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)
         raise
+    _settle(path)
+
+
+def _settle(path: str) -> None:
+    with contextlib.suppress(OSError):  # Windows can't open a directory
+        directory = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(directory)  # the new name too must survive a power cut
+        finally:
+            os.close(directory)
+    for left in glob.glob(f"{glob.escape(path)}.{'[0-9a-f]' * 8}.saving"):
+        with contextlib.suppress(OSError):  # another process may remove it too
+            if os.stat(left).st_mtime < os.stat(path).st_mtime - 600:  # nobody has written to it for ten minutes
+                os.unlink(left)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """What `save` wrote, with arrays as tensors. A ValueError for any file that is not whole or not such a file."""
-    with open(path, "rb") as file:  # not there or not readable: an OSError
+    with open(_checked(path), "rb") as file:  # not there or not readable: an OSError
         try:
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, file)
@@ -58,15 +81,29 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _read(archive: zipfile.ZipFile, file: IO[bytes]) -> Any:
-    names = archive.namelist()
+    names, size, unpacked = archive.namelist(), file.seek(0, os.SEEK_END), sum(info.file_size for info in archive.infolist())
+    if unpacked > 100 * size + 2**26:
+        raise ValueError(f"its {size} bytes would unpack to {unpacked}")
     if any(n != _STRUCTURE and not n.endswith(".npy") for n in names):
         raise ValueError(f"it should hold arrays (.npy) and {_STRUCTURE}, and holds {short(names)}")
     file.seek(-12 - len(archive.comment), os.SEEK_END)  # the zip's own count of its members, which zipfile doesn't check
     if int.from_bytes(file.read(2), "little") != min(len(names), 2**16 - 1):
         raise ValueError("its table of contents is damaged")
-    arrays = {n.removesuffix(".npy"): _array(archive.read(n)) for n in names if n != _STRUCTURE}
-    structure = json.loads(archive.read(_STRUCTURE)) if _STRUCTURE in names else {"dict": {n: {"tensor": n} for n in arrays}}
+
+    def content(name: str) -> bytes:
+        with archive.open(name) as member:
+            return member.read(archive.getinfo(name).file_size)  # no more than it says, however much comes out
+
+    arrays = {n.removesuffix(".npy"): _array(content(n)) for n in names if n != _STRUCTURE}
+    structure = json.loads(content(_STRUCTURE)) if _STRUCTURE in names else {"dict": {n: {"tensor": n} for n in arrays}}
     return _put_together(structure, arrays)
+
+
+def _checked(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError:  # open() would take an int for a file that is open already
+        raise TypeError(f"save(obj, path), load(path): the path must be a string or a pathlib.Path, got {short(path)}") from None
 
 
 def _array(content: bytes) -> Array:
@@ -98,7 +135,8 @@ def _taken_apart(obj: Any, name: str, arrays: dict[str, Array]) -> Any:
         kind = "list" if isinstance(obj, list) else "tuple"
         return {kind: [_taken_apart(v, f"{name}/{i}" if name else str(i), arrays) for i, v in enumerate(obj)]}
     raise TypeError(
-        f"save: can't write {short(obj)} ({type(obj).__name__}) at {name or 'the top'}: only tensors, numbers, strings, dicts and lists"
+        f"save: can't write {short(obj)} at {name or 'the top'}: only tensors, numbers, strings, and lists and dicts (with string keys) "
+        "of them; of a module or an optimizer, save its state_dict()"
     )
 
 

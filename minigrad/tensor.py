@@ -21,7 +21,7 @@ import numpy as np
 
 from . import arguments
 from .methods import Methods
-from .operators import constant
+from .operators import constant, explained
 from .ops import Array, Result, Vjp
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,6 +122,8 @@ class Tensor(Methods):
     _keep: bool  # retain_grad() was asked for
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        if not isinstance(requires_grad, bool):  # Tensor(2, 3)
+            raise TypeError(f"requires_grad must be True or False, got {arguments.short(requires_grad)}; sizes go to minigrad.zeros(2, 3)")
         wrap(arguments.array_of(data), into=self)
         self.requires_grad = requires_grad
 
@@ -165,6 +167,11 @@ class Tensor(Methods):
 
     def _seed(self, gradient: Tensor | None) -> Array:
         if not self._requires_grad:
+            if self._data.dtype.kind != "f":
+                raise RuntimeError(
+                    f"backward() on a tensor of dtype {self.dtype}: only floats have a gradient. argmax, comparisons, .long() and "
+                    "the like end the graph: compute the loss without them, in floats"
+                )
             raise RuntimeError(
                 "backward() on a tensor that doesn't require a gradient: nothing it was computed from does, or it was "
                 "computed under no_grad() or from detach(). Give the weights requires_grad=True before computing the loss"
@@ -179,7 +186,7 @@ class Tensor(Methods):
         seed = gradient._data if isinstance(gradient, Tensor) else arguments.array_of(gradient)
         if seed.shape != self._data.shape:
             raise RuntimeError(f"backward(gradient): the gradient has shape {seed.shape}, but the tensor has shape {self.shape}")
-        return seed if seed.dtype is self._data.dtype else seed.astype(self._data.dtype)
+        return seed if seed.dtype is self._data.dtype else arguments.array_of(seed, self._data.dtype)
 
     @property
     def data(self) -> Array:
@@ -232,7 +239,7 @@ class Tensor(Methods):
     def retain_grad(self) -> None:
         """Ask for `.grad` on this tensor although it isn't a leaf."""
         if not self._requires_grad:
-            raise RuntimeError("retain_grad() on a tensor that doesn't require a gradient")
+            raise RuntimeError("retain_grad() on a tensor that doesn't require a gradient; set requires_grad=True on what it was made from")
         self._keep = True  # read of computed tensors only: leaves keep theirs anyway
 
     def detach(self) -> Tensor:
@@ -249,7 +256,10 @@ class Tensor(Methods):
     def numpy(self) -> Array:
         """A copy of the numbers. A RuntimeError for a tensor that requires a gradient: the copy would be outside the graph."""
         if self._requires_grad:
-            raise RuntimeError("numpy() on a tensor that requires a gradient: its result would leave the graph; write .detach().numpy()")
+            raise RuntimeError(
+                "numpy() on a tensor that requires a gradient: its result would leave the graph. For the numbers write "
+                ".detach().numpy(); to join tensors write minigrad.stack or cat"
+            )
         return self._data.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -265,7 +275,13 @@ class Tensor(Methods):
         if out is None:
             like = next(x for x in inputs if isinstance(x, Tensor))
             return _FROM_NUMPY[ufunc](*(constant(x, like) for x in inputs))
-        fresh = ufunc(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs)).astype(out[0].dtype)
+        arrays = [x.numpy() if isinstance(x, Tensor) else x for x in inputs]
+        try:
+            fresh = ufunc(*arrays).astype(out[0].dtype)
+            if fresh.shape != out[0].shape:
+                raise ValueError(f"{ufunc.__name__}: a result of shape {fresh.shape} can't go into an array of shape {out[0].shape}")
+        except ValueError as error:
+            raise explained(error, ufunc.__name__, *arrays) from None
         if out[0] is not inputs[0]:
             out[0][...] = fresh
         return fresh  # `p.data -= lr * p.grad` gets a new array: it rebinds, as every update does
@@ -273,7 +289,10 @@ class Tensor(Methods):
     def item(self) -> Any:
         """The one number in this tensor, as a Python float, int or bool."""
         if self._data.size != 1:
-            raise RuntimeError(f"a tensor of shape {self.shape} is not one number; item(), float(), int() and `if` need exactly one")
+            raise RuntimeError(
+                f"a tensor of shape {self.shape} is not one number; item(), float(), int() and `if` need exactly one: "
+                "reduce it first, with sum(), mean(), all() or any()"
+            )
         return self._data.item()
 
     def tolist(self) -> Any:
@@ -338,6 +357,9 @@ def _used_up(node: Tensor) -> RuntimeError:
 
 
 def _without_graph(function: F) -> F:
+    if not callable(function):
+        raise TypeError(f"no_grad stands in `with no_grad():` or as @no_grad() above a function, got {arguments.short(function)}")
+
     def whole(*args: Any, **kwargs: Any) -> Any:
         with no_grad():
             return function(*args, **kwargs)
@@ -352,6 +374,12 @@ def _without_graph(function: F) -> F:
             yield piece
 
     return cast(F, functools.wraps(function)(pieces if inspect.isgeneratorfunction(function) else whole))
+
+
+for _base in Methods.__mro__[:-1]:
+    for _method in vars(_base).values():
+        if inspect.isfunction(_method):
+            _method.__qualname__ = f"Tensor.{_method.__name__}"  # Python's own errors begin with it: "Tensor.sum() got an unexpected ..."
 
 
 _FROM_NUMPY: dict[Any, Callable[..., Any]] = {

@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-lessons", action="store_true", help="compare the tour with the output of every lesson, not only the quick ones")
+    parser.addoption("--all-seeds", action="store_true", help="run every lesson with seeds 0 to 19 (some ten minutes)")
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers, the same in every run of a test."""

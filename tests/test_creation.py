@@ -104,7 +104,7 @@ def test_every_maker_takes_dtype_requires_grad_and_device(make: Callable[..., Te
     assert (x.dtype, x.requires_grad, x.is_leaf) == (np.float64, True, True)
     (x * x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * x.data)
-    with pytest.raises(TypeError, match=r"int64.*\.float\(\)"):
+    with pytest.raises(TypeError, match="int64"):
         make(dtype=T.int64, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"cuda.*CPU"):
         make(dtype=T.float64, device="cuda")

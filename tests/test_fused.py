@@ -210,6 +210,14 @@ def test_a_query_that_sees_nothing_gets_zeros(mask, cut_name, rng, monkeypatch):
     assert all(np.isfinite(x).all() for x in others)
 
 
+def test_later_keys_may_be_anything(rng):
+    (q, k, v), _, _ = case(rng, "heads", "none")
+    before = fused(*(minigrad.tensor(x) for x in (q, k, v)), scale=0.7, offset=0).data
+    k[..., 4:, :] = math.nan
+    after = fused(*(minigrad.tensor(x) for x in (q, k, v)), scale=0.7, offset=0).data
+    assert np.array_equal(after[..., :4, :], before[..., :4, :])
+
+
 @pytest.mark.parametrize("cut_name", CUTS)
 @pytest.mark.parametrize("change", [1.0, 1e30])
 def test_later_tokens_reach_nothing_earlier_not_even_the_rounding(cut_name, change, rng, monkeypatch):

@@ -44,6 +44,11 @@ CASES = {
     "MSELoss, summed": case(lambda n: n.MSELoss(reduction="sum"), (2, 3), (2, 3)),
     "MultiHeadAttention": case(lambda n: n.MultiHeadAttention(6, 2), (2, 5, 6), torch=False),
     "MultiHeadAttention, context": case(lambda n: n.MultiHeadAttention(6, 3, causal=False, bias=True), (2, 5, 6), (2, 7, 6), torch=False),
+    "SwiGLU": case(lambda n: n.SwiGLU(5, 7), (2, 3, 5), torch=False),
+    "DecoderLayer": case(lambda n: n.DecoderLayer(6, 3, 5), (2, 3, 6), torch=False),
+    "DecoderLayer, rotary": case(lambda n: n.DecoderLayer(4, 1, 3, rotary=True), (3, 4), torch=False),
+    "TinyTransformer": case(lambda n: n.TinyTransformer(5, 4, 2, 1, max_length=7, d_ff=3), [[3, 0, 2], [4, 4, 1]], torch=False),
+    "TinyTransformer, tied": case(lambda n: n.TinyTransformer(5, 4, d_ff=3, positions="rotary", tied=True), [4, 0, 4], torch=False),
     "Sequential": case(lambda n: n.Sequential(n.Linear(5, 7), n.GELU(), n.LayerNorm(7), n.Linear(7, 3)), (2, 5)),
 }
 everywhere = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

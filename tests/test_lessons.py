@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import layers as nn
+import layers.functional as F
 import minigrad
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "lessons"
@@ -93,12 +94,67 @@ def causal_mask(r):
     assert r["mask"]["to previous"] > 0.9 < r["no mask"]["to next"]
 
 
+def heads(r):
+    assert r["xor"][1]["acc"] <= 0.75
+    assert r["xor"][1]["loss"] >= math.log(2) / 2 - 1e-6
+    for h in (2, 4):
+        assert r["xor"][h]["acc"] == 1
+        assert r["xor"][h]["loss"] < 0.05
+    assert len({x["parameters"] for x in r["xor"].values()}) == 1
+    assert max(r["violations"][1]) < 1e-9 < 0.01 < np.median(r["violations"][2])
+    one, two, few = r["jobs"].values()
+    assert two["acc"] >= 0.98 > 0.85 >= one["acc"]
+    assert few["acc"] >= 0.85
+    assert min(two["on"].values()) > 0.9
+    assert len(set(two["best"].values())) == 2
+    for h, parameters, work, weights in r["cost"]:
+        assert (parameters, work, weights) == (4 * 24**2, 2 * 10**2 * 24, h * 10**2)
+
+
+def projections(r):
+    for task, tied in (("reverse", 0.65), ("rotate", 0.55)):
+        assert r["models"][task, "all separate"]["acc"] >= 0.99
+        assert r["models"][task, "W_k = W_v"]["acc"] >= 0.99
+        assert r["models"][task, "Q = K = V = x"]["acc"] <= 0.3
+        assert r["models"][task, "W_q = W_k"]["acc"] <= tied
+        assert abs(r["models"][task, "W_q = W_k"]["acc"] - r["one answer"][task]) < 0.1
+        assert r["models"][task, "W_q = W_k"]["asymmetry"] < 1e-12
+        assert r["models"][task, "W_q = W_k"]["agree"] == 0
+    crossed = r["models"]["reverse", "W_q = W_k"]  # the X
+    assert crossed["self"] == pytest.approx(crossed["source"], abs=0.05) == pytest.approx(0.5, abs=0.05)
+
+
+def positions(r):
+    assert r["none"]["gap"] < 1e-12 < 0.1 < min(r["learned"]["gap"], r["sinusoidal"]["gap"])
+    assert r["none"]["exact"] <= 0.01
+    assert r["learned"]["exact"] >= 0.99 <= r["sinusoidal"]["exact"]
+    assert r["learned"]["mirror"] >= 0.8
+    digits, answers = r["none"]["example"]
+    assert len(set(zip(digits, answers, strict=True))) == len(set(digits))  # the same digit, the same answer
+
+
+def depth(r):
+    assert r[2, 1]["acc"] >= 0.98
+    assert max(r[1, 1]["acc"], r[1, 4]["acc"]) <= 0.75
+
+
+def thinking(r):
+    assert r["linear"][1][0] < 1e-12 < 0.1 < r["linear"][2][0]
+    assert r["models"]["attention"]["acc"] <= 0.7
+    assert r["models"]["attention + SwiGLU"]["acc"] >= 0.9
+
+
 LESSONS = {
     "01_chain_rule": Lesson({}, chain_rule, lambda r: r["stack"][3].__setitem__(2, (7.0, 6))),
     "02_which_word": Lesson({"steps": 200}, which_word, lambda r: r["attention"].update(acc=0.9)),
     "03_bottleneck": Lesson({"steps": 200, "lengths": (5, 20)}, bottleneck, lambda r: r["recall"][20].update(RNN=0.9)),
     "04_sqrt_d": Lesson({"steps": 30}, sqrt_d, lambda r: r.update(raw=r["scaled"])),
     "05_causal_mask": Lesson({"steps": 250}, causal_mask, lambda r: r["mask"].update(leak=1e-3)),
+    "06_heads": Lesson({"xor_steps": 250, "job_steps": 175}, heads, lambda r: r["xor"][1].update(loss=0.34)),
+    "07_projections": Lesson({"steps": 120}, projections, lambda r: r["models"]["rotate", "W_q = W_k"].update(agree=0.1)),
+    "08_positions": Lesson({"steps": 300}, positions, lambda r: r["none"].update(gap=1e-3)),
+    "09_depth": Lesson({"steps": 300}, depth, lambda r: r[1, 4].update(acc=0.8)),
+    "10_thinking": Lesson({"steps": 300}, thinking, lambda r: r["models"]["attention"].update(acc=0.8)),
 }
 SEED = 1
 
@@ -222,6 +278,96 @@ def test_the_language_has_the_entropy_that_the_floor_says():
     assert share == pytest.approx(0.5, abs=0.01)
     counts = np.bincount(ids[:, 0] * lesson.LETTERS + ids[:, 1], minlength=144) / len(ids)
     assert counts == pytest.approx(1 / 144, abs=0.003)
+
+
+def test_one_head_cannot_do_xor_whatever_its_weights():
+    """Random weights of every size, and weights that training has pushed against the floor: at most 3 of 4, (ln 2) / 2 at least."""
+    lesson, common = importlib.import_module("06_heads"), importlib.import_module("common")
+    minigrad.manual_seed(0)
+    lowest = {1: math.inf, 2: math.inf}
+    for heads in lowest:
+        for i in range(16):
+            model = common.Model(3, 3, 8, classes=2, num_heads=heads).double()
+            for p in model.parameters():
+                p.data = minigrad.randn_like(p).data * 10 ** (i % 4 - 1.5)
+            if i % 4 == 1:
+                common.train(model, lambda m=model: F.cross_entropy(m(lesson.CASES)[0][:, 2], lesson.DIFFER), steps=60, lr=0.05)
+            logits = model(lesson.CASES)[0][:, 2]
+            lowest[heads] = min(lowest[heads], F.cross_entropy(logits, lesson.DIFFER).item())
+            if heads == 1:
+                assert (logits.argmax(-1) == lesson.DIFFER).long().sum().item() <= 3
+    assert lowest[1] >= math.log(2) / 2 - 1e-12
+    assert lowest[2] < 0.1 < lowest[1] < 0.36  # two heads go below the floor, and one comes near it
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_identity_of_lesson_6_holds_for_one_head_to_rounding(seed):
+    lesson = importlib.import_module("06_heads")
+    assert max(lesson.violations(1, seed, models=20)) < 1e-9
+    assert max(lesson.violations(2, seed, models=20)) > 0.01
+
+
+def test_two_heads_do_xor_by_hand():
+    cases = np.array(importlib.import_module("06_heads").by_hand())
+    np.testing.assert_allclose(cases[:, -1], cases[:, 0] != cases[:, 1], atol=1e-6)
+    np.testing.assert_allclose(cases[:, 3], cases[:, :2].sum(1) / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tied_queries_and_keys_make_scores_symmetric_and_circles_disagree(seed):
+    lesson, common = importlib.import_module("07_projections"), importlib.import_module("common")
+    minigrad.manual_seed(seed)
+    for tie in (True, False):
+        model = common.Model(lesson.KINDS, lesson.T, 32).double()
+        if tie:
+            model.attention.W_k = model.attention.W_q
+        ids = minigrad.randint(0, lesson.KINDS, (50, lesson.T))
+        found = [lesson.measured(model, circles, ids) for circles in lesson.CIRCLES.values()]
+        assert all((x["asymmetry"] < 1e-12 and x["excess"] < 1e-12 and x["agree"] == 0) == tie for x in found)
+
+
+def test_one_head_needs_no_value_projection_and_two_do():
+    lesson, common = importlib.import_module("07_projections"), importlib.import_module("common")
+    minigrad.manual_seed(0)
+    ids = minigrad.randint(0, lesson.KINDS, (50, lesson.T))
+    for heads, redundant in ((1, True), (2, False)):
+        change = lesson.without_W_v(common.Model(lesson.KINDS, lesson.T, 32, num_heads=heads).double(), ids)
+        assert (change < 1e-12) == redundant
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_positions_a_shuffle_shuffles_the_outputs(seed):
+    lesson = importlib.import_module("08_positions")
+    gaps = {kind: lesson.shuffle_gap(lesson.fresh(kind, seed)) for kind in ("none", "learned", "sinusoidal")}
+    assert gaps["none"] < 1e-12 < 0.1 < min(gaps["learned"], gaps["sinusoidal"])
+    one, other = lesson.at_me(lesson.fresh("none", seed))
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_products_of_sinusoids_depend_on_the_distance_alone():
+    p = importlib.import_module("08_positions").sinusoids(11, 6).numpy()
+    np.testing.assert_allclose(p[0], [0, 1, 0, 1, 0, 1])
+    np.testing.assert_allclose(p[3, 2:4], [math.sin(3 / 10000 ** (2 / 6)), math.cos(3 / 10000 ** (2 / 6))], rtol=1e-5)
+    for k in range(11):
+        np.testing.assert_allclose(np.diag(p @ p.T, k), (p[0] * p[k]).sum(), atol=1e-5)
+
+
+def test_the_next_letter_of_lesson_9_is_the_one_that_came_after_the_same_letter():
+    ids, targets, lengths = (np.asarray(x) for x in importlib.import_module("09_depth").lines(200))
+    assert set(lengths.ravel()) == {4, 5, 6, 7, 8}
+    for line, target, (n,) in zip(ids, targets, lengths, strict=True):
+        assert len(set(line[:n])) == n
+        assert (target[: n - 1] == -100).all()
+        assert (target[n - 1 :] == np.resize(line[:n], len(line) + 1)[n:]).all()
+        assert (line == np.resize(line[:n], len(line))).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_attention_over_one_token_is_linear_and_swiglu_is_not(seed):
+    lesson = importlib.import_module("10_thinking")
+    assert lesson.nonlinearity(1, seed)[0] < 1e-12 < 0.1 < lesson.nonlinearity(2, seed)[0]
+    f, a = nn.SwiGLU(5, 11).double(), minigrad.randn(7, 5, dtype="float64")
+    assert (f(2 * a) - 2 * f(a)).abs().max().item() > 1e-3
 
 
 # The scripts ----------------------------------------------------------------------------------------------------

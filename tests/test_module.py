@@ -458,7 +458,8 @@ def test_repr():
   (blocks): ModuleList(
     (0): Sequential(
       (0): LayerNorm(6, eps=1e-05)
-      (1): MultiHeadAttention(d_model=6, num_heads=2, causal=True
+      (1): MultiHeadAttention(
+        d_model=6, num_heads=2, causal=True
         (W_q): Linear(in_features=6, out_features=6, bias=False)
         (W_k): Linear(in_features=6, out_features=6, bias=False)
         (W_v): Linear(in_features=6, out_features=6, bias=False)

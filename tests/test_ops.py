@@ -71,6 +71,7 @@ class Row:
     def run(self, arrays: list[Any]) -> tuple[np.ndarray, list[Any]]:
         """The value, and (input, vjp) for the inputs that are arrays."""
         y, *vjps = getattr(ops, self.op)(*arrays, **self.options)
+        assert len(vjps) >= len(arrays), "an input without a gradient function"
         return frozen(np.asarray(y)), [(x, vjp) for x, vjp in zip(arrays, vjps, strict=False) if isinstance(x, np.ndarray)]
 
 
@@ -119,6 +120,7 @@ PICKED = [
     2, -1, slice(1, 4), slice(None, None, 2), None, ..., (1, 2), (slice(None), 1), (..., None, slice(0, 2)), (slice(2, 2),),
     ids(0, 4, 0, 0), ids([0, 1], [1, 3]), (ids(3, 3, 1), ids(1, 1, 2)), (slice(None), ids(2, 0, 2)), (ids(0, 0), slice(1, 3)),
     (None, ids(1, 1)), ids().astype(int), mask(5), mask(5, 3), (slice(None), mask(3)), (ids([4], [0]), ids(1, 1)),
+    np.arange(67) * 7 % 5, (np.arange(70) * 3 % 10 - 5).reshape(2, 35),
 ]  # fmt: skip
 
 EPSILONS = [at((2, 3, 5), axis=a, eps=e) for a, e in ((-1, 1e-5), (1, 0.5), ((1, 2), 1e-5))] + [at((3, 1), axis=1, eps=0.1)]
@@ -239,6 +241,9 @@ CORNERS: list[Any] = [
     ("pow", [[0, 0, 0, 0], [0, 1, 2, 0.5]], {}, [3, 3, 3, 3], [1, 0, 0, 0], [[0, 3, 0, INF], [0, 0, 0, 0]]),
     ("pow", [[0, 3], 0], {}, [1, 1], [1, 1], [[0, 0]]),
     ("pow", [[-2, -2], [3, 2]], {}, [1, 1], [-8, 4], [[12, -4], [NAN, NAN]]),
+    ("pow", [[2, 0], 0], {}, [NAN, INF], [1, 1], [[0, 0]]),
+    ("maximum", [[1, 2], [2, 1]], {}, [NAN, INF], [2, 2], [[0, INF], [NAN, 0]]),
+    ("minimum", [[1, 2], [2, 1]], {}, [NAN, INF], [1, 1], [[NAN, 0], [0, INF]]),
     ("maximum", [[1, 2, 3], [2, 2, 2]], {}, [4, 4, 4], [2, 2, 3], [[0, 2, 4], [4, 2, 0]]),
     ("minimum", [[1, 2, 3], [2, 2, 2]], {}, [4, 4, 4], [1, 2, 2], [[4, 2, 0], [0, 2, 4]]),
     ("clamp", [[-1, 0, 1, 2]], {"low": 0, "high": 1}, [3, 3, 3, 3], [0, 0, 1, 1], [[0, 3, 3, 0]]),
@@ -254,6 +259,8 @@ CORNERS: list[Any] = [
     ("log_softmax", [[0, -INF]], {"axis": 0}, [1, 0], [0, -INF], [[0, 0]]),
     ("logsumexp", [[1000, 1000]], {"axis": 0}, 2, 1000 + np.log(2), [[1, 1]]),
     ("logsumexp", [[0, -INF]], {"axis": 0}, 2, 0, [[2, 0]]),
+    ("logsumexp", [[-INF, -INF]], {"axis": 0}, 1, -INF, [[NAN, NAN]]),
+    ("logsumexp", [[INF, 1]], {"axis": 0}, 1, INF, [[NAN, 0]]),
     ("getitem", [[5, 6, 7]], {"index": ids(0, 0, 2, 0)}, [1, 10, 100, 1000], [5, 5, 7, 5], [[1011, 0, 100]]),
 ]
 OWN_CORNERS: list[Any] = [  # PyTorch has NaN in the first (from amax; max has 6 too), and inf in the second
@@ -367,6 +374,17 @@ def test_corner_points_worked_out_by_hand(corner: Any) -> None:
 def test_pytorch_says_the_same_of_corner_points(corner: Any, torch: Any) -> None:
     functions = {row.op: row.torch for row in TABLE}
     check_corner(corner, torch.tensor, torch.tensor, lambda op, *inputs, **options: functions[op](torch, *inputs, **options))
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (223, 5), (2, 83, 7), (2, 263)])
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_softmax_and_its_kin_bear_large_numbers_in_every_place(shape: tuple[int, ...], place: int) -> None:
+    x = np.zeros(shape, np.float32)
+    x[..., place] = 1000
+    expected = x / 1000
+    np.testing.assert_array_equal(ops.softmax(x, -1)[0], expected)
+    np.testing.assert_array_equal(ops.log_softmax(x, -1)[0], 1000 * (expected - 1))
+    np.testing.assert_array_equal(ops.logsumexp(x, -1)[0], np.full(shape[:-1], 1000))
 
 
 PUBLIC = {name: f for name, f in vars(ops).items() if inspect.isfunction(f) and not name.startswith("_")}

@@ -9,9 +9,10 @@ A gradient says how much the result moves when an input moves a little. Four sma
 
 import sys
 
-import numpy as np
 from common import Claims, command_line, table
 from picture import Picture
+
+import numpy as np
 
 import minigrad
 

@@ -10,9 +10,10 @@ Controls: no attention (苹果 sees itself alone), a bag of words (every word we
 
 import sys
 
-import numpy as np
 from common import Claims, Model, command_line, pad, table, train
 from picture import Picture, width
+
+import numpy as np
 
 import layers.functional as F
 import minigrad

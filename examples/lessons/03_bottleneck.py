@@ -10,9 +10,10 @@ directly. Two experiments:
 import math
 import sys
 
-import numpy as np
 from common import Claims, Model, command_line, start, table, train
 from picture import Picture
+
+import numpy as np
 
 import layers as nn
 import layers.functional as F

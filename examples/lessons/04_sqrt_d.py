@@ -10,9 +10,10 @@ and without the division:
 import math
 import sys
 
-import numpy as np
 from common import Claims, Model, command_line, table, train
 from picture import Picture
+
+import numpy as np
 
 import layers as nn
 import layers.functional as F

@@ -13,9 +13,10 @@ Row t of the model reads token t and predicts token t+1, so it may see tokens 0 
 import math
 import sys
 
-import numpy as np
 from common import Claims, Decoder, beside, command_line, heat_map, start, table, train
 from picture import Picture
+
+import numpy as np
 
 import layers as nn
 import layers.functional as F

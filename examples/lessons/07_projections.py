@@ -104,8 +104,8 @@ def main(argv=None):
     models, one = r["models"], r["one answer"]
     rows = [[*key, *(f"{x[k]:.3f}" for k in ("acc", "self", "source"))] for key, x in models.items()]
     print(table(["task", "weights", "right answers", "weight on itself", "weight on the next"], rows))
-    print("\nWith W_q = W_k all places of a circle end up with the same mixture, so with the same answer. The best such answer is")
-    print(f"the digit that occurs most in the circle, right for {one['reverse']:.3f} (reverse) and {one['rotate']:.3f} (rotate).\n")
+    print("\nWith W_q = W_k the places of a circle end up with almost the same mixture. If they must all answer alike, the best answer")
+    print(f"is the digit that occurs most in the circle: right for {one['reverse']:.3f} (reverse) and {one['rotate']:.3f} (rotate).\n")
     names = [str(i) for i in range(T)]
     maps = {f"{task}, {tie}": models[task, tie]["map"] for task in CIRCLES for tie in TIES[:2]}
     texts = [f"  {name}\n{heat_map(m, names, names)}" for name, m in maps.items()]

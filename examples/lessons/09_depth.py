@@ -10,9 +10,10 @@ brings all vectors to the same size; there is no MLP. The control has one block 
 
 import sys
 
-import numpy as np
 from common import Claims, Decoder, beside, command_line, heat_map, table, train
 from picture import Picture
+
+import numpy as np
 
 import layers.functional as F
 import minigrad
@@ -67,7 +68,7 @@ def main(argv=None):
     head = ["blocks", "heads in each", "right", "first block: weight on the letter before", "last block: weight after the same letter"]
     print(table(head, rows))
     print("\nright: next letters from the second round on, in 1000 new lines. The first block's weight is a mean over the first round,")
-    print("the last block's over the places that are asked. Four heads are no help to one block: what they find, they find at once.")
+    print("the last block's over the places that are asked. Four heads don't help one block: all four read the same untouched letters.")
     print("\nTwo blocks read one line (rows look at columns):")
     maps = dict(zip(("first block", "second block"), two["maps"], strict=True))
     print(beside(*(f"  {name}\n{heat_map(weights, two['text'], two['text'])}" for name, weights in maps.items())))

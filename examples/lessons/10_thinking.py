@@ -10,7 +10,7 @@ and what is left, W_o W_v x, is linear. Two experiments:
 
 import sys
 
-from common import Claims, SwiGLU, beside, command_line, heat_map, start, table, train
+from common import Claims, beside, command_line, heat_map, start, table, train
 from picture import Picture
 
 import layers as nn
@@ -35,7 +35,7 @@ class Model(nn.Module):
 
     def __init__(self, mlp):
         self.read, self.head = nn.Linear(2, D_MODEL), nn.Linear(D_MODEL, 2)
-        self.attention, self.mlp = nn.MultiHeadAttention(D_MODEL, 1), SwiGLU(D_MODEL) if mlp else None
+        self.attention, self.mlp = nn.MultiHeadAttention(D_MODEL, 1), nn.SwiGLU(D_MODEL, 2 * D_MODEL) if mlp else None
         self.apply(start)
 
     def forward(self, points):

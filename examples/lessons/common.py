@@ -19,12 +19,14 @@ and in picture.py
 import argparse
 import math
 import os
+import sys
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # runs from a clone, installed or not
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices this small lose time when they are shared out to threads
 from picture import width
 
 import layers as nn
-import layers.functional as F
 from minigrad.optim import Adam
 
 GREYS = " .:-=+*#%@"
@@ -62,22 +64,12 @@ class Model(nn.Module):
         return self.head(mixed), weights
 
 
-class SwiGLU(nn.Module):
-    """W_down(silu(W_gate x) * W_up x):  (..., d) -> (..., d), each token for itself  (Shazeer 2020)."""
-
-    def __init__(self, d):
-        self.W_gate, self.W_up, self.W_down = nn.Linear(d, 2 * d, False), nn.Linear(d, 2 * d, False), nn.Linear(2 * d, d, False)
-
-    def forward(self, x):
-        return self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))
-
-
 class Block(nn.Module):
     """x + attention(norm(x)), then, if it has an mlp, x + SwiGLU(norm(x)):  (b, t, d) -> (b, t, d), weights (b, h, t, t)."""
 
     def __init__(self, d, num_heads=1, causal=True, mlp=True):
         self.norm1, self.attention = nn.RMSNorm(d), nn.MultiHeadAttention(d, num_heads, causal)
-        self.norm2, self.mlp = (nn.RMSNorm(d), SwiGLU(d)) if mlp else (None, None)
+        self.norm2, self.mlp = (nn.RMSNorm(d), nn.SwiGLU(d, 2 * d)) if mlp else (None, None)
 
     def forward(self, x):
         mixed, weights = self.attention(self.norm1(x), return_weights=True)

@@ -1,0 +1,506 @@
+"""Planted bugs: each line of the table is a mistake that a library like this has had or could have. The tests must notice every one.
+
+    python tests/mutants.py               all of them; a mutant that survives is a missing test, and the exit code is then 1
+    python tests/mutants.py attention     only those whose file or description holds the word
+
+Each of two workers gets a copy of the package and its unit tests in a temporary folder. There it makes one change at a time and runs
+the tests, those of the changed file first, until one fails; the checkout isn't touched. PyTorch is hidden, so no kill depends on it.
+"""
+
+import argparse
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOW = [f"test_{name}.py" for name in ("examples", "benchmark", "lessons", "seeds", "readme", "mutants")]  # no kill should need them
+FIRST = {  # the test files that look at a source file first of all
+    "minigrad/ops.py": "ops functional",
+    "minigrad/attention.py": "fused",
+    "minigrad/tensor.py": "engine",
+    "minigrad/operators.py": "dialect engine",
+    "minigrad/arguments.py": "dialect creation functional",
+    "minigrad/methods.py": "dialect",
+    "minigrad/layout.py": "dialect",
+    "minigrad/functions.py": "dialect",
+    "minigrad/creation.py": "creation",
+    "minigrad/gradcheck.py": "gradcheck",
+    "minigrad/optim.py": "optim",
+    "minigrad/serialization.py": "serialization",
+    "layers/attention.py": "attention",
+    "layers/functional.py": "functional",
+    "layers/normalization.py": "layers",
+    "layers/embedding.py": "layers",
+    "layers/dropout.py": "layers",
+    "layers/module.py": "module",
+    "layers/init.py": "init",
+    "layers/utils.py": "init",
+}
+
+# The table: a file, then for each mutant the old text (it must occur exactly once), the new text, and what that breaks.
+# fmt: off
+TABLE = {
+    "minigrad/ops.py": [
+        ("return a + b, lambda g: g, lambda g: g", "return a + b, lambda g: g, lambda g: -g", "add: sign of the second gradient"),
+        ("return a - b, lambda g: g, lambda g: -g", "return a - b, lambda g: g, lambda g: g", "sub: sign of the second gradient"),
+        ("lambda g: g * b, lambda g: g * a", "lambda g: g * a, lambda g: g * b", "mul: factors swapped"),
+        ("lambda g: -g * y / b", "lambda g: g * y / b", "div: sign of the divisor's gradient"),
+        ("lambda g: -g * y / b", "lambda g: -g / b", "div: factor y dropped"),
+        ("g * b * a ** (b - 1))", "g * a ** (b - 1))", "pow: factor b dropped"),
+        ("np.where(np.equal(b, 0), 0, g * b", "np.where(False, 0, g * b", "pow: NaN gradient of 0**0"),
+        ("np.log(np.where(silent, 1, a)).astype(g.dtype)", "np.log(np.where(silent, 1, a))", "pow: float64 creeps in from a Python base"),
+        ("silent = np.equal(a, 0) & np.greater_equal(b, 0)", "silent = False", "pow: NaN gradient to the exponent of 0"),
+        ("lambda g: g @ b.swapaxes(-1, -2)", "lambda g: g @ b", "matmul: transpose of B forgotten"),
+        ("lambda g: a.swapaxes(-1, -2) @ g", "lambda g: a @ g", "matmul: transpose of A forgotten"),
+        ("lambda g: _rows(g, b.T)", "lambda g: _rows(g, b)", "matmul of a batch with one matrix: transpose of B forgotten"),
+        ("lambda g: _flat(a).T @ _flat(g)", "lambda g: a[0].T @ g[0]", "matmul of a batch with one matrix: only the first of the batch"),
+        ("lambda g: _rows(g, weight)", "lambda g: _rows(g, weight.T)", "linear: weight transposed on the way back"),
+        ("lambda g: _flat(g).T @ _flat(x)", "lambda g: _flat(x).T @ _flat(g)", "linear: gradient of the weight transposed"),
+        ("lambda g: _flat(g).sum(axis=0)", "lambda g: _flat(g).mean(axis=0)", "linear: gradient of the bias averaged"),
+        ("lambda g: g * np.sign(x)", "lambda g: np.where(x >= 0, g, -g)", "abs: gradient 1 at 0"),
+        ("return y, lambda g: g * y\n", "return y, lambda g: g * x\n", "exp: x for y"),
+        ("lambda g: g / (2 * y)", "lambda g: g / y", "sqrt: factor 2 dropped"),
+        ("lambda g: g * np.cos(x)", "lambda g: g * np.sin(x)", "sin: not differentiated"),
+        ("lambda g: -g * np.sin(x)", "lambda g: g * np.sin(x)", "cos: sign"),
+        ("lambda g: g * (1 - y * y)", "lambda g: g * (1 - y)", "tanh: square dropped"),
+        ("small = np.exp(-np.abs(x))", "small = np.exp(-x)", "sigmoid: overflow"),
+        ("g * small / np.square(1 + small)", "g * (y - y * y)", "sigmoid: gradient rounded to 0 where x is large"),
+        ("np.where(x > 0, g, 0)", "np.where(x >= 0, g, 0)", "relu: gradient at 0"),
+        ("-g * (2 / math.sqrt(math.pi))", "-g * (1 / math.sqrt(math.pi))", "erfc: factor 2 dropped"),
+        ("np.asarray(_erfc(x)).astype(x.dtype)", "np.asarray(_erfc(x)).astype(np.float64)", "erfc: float64 creeps in"),
+        ("lambda g: np.where(condition, 0, g)", "lambda g: g", "where: gradient to the branch not taken"),
+        ("np.where(condition, a, b)", "np.where(condition, b, a)", "where: condition inverted"),
+        ("np.add(np.greater(a, b), ", "np.add(np.greater_equal(a, b), ", "maximum: a tie counts twice"),
+        ("x >= low) & (", "x > low) & (", "clamp: gradient lost at the lower end"),
+        ("lambda g: g.astype(x.dtype)", "lambda g: g", "cast: gradient in the wrong precision"),
+        ("lambda g: np.broadcast_to(_kept(g, axis, keepdims), x.shape)", "lambda g: np.ones_like(x)", "sum: incoming gradient ignored"),
+        ("np.expand_dims(g, axis)", "g", "reductions: the summed axis isn't given back"),
+        (" * hit / hit.sum(axis=axis, keepdims=True)", " * hit", "max: each of several that tie gets all"),
+        ("((x == top) | (x != x))", "(x == top)", "max: gradient of NaN is 0/0"),
+        ("(x / np.where(root == 0, 1, root))", "(x / root)", "norm: NaN gradient at 0"),
+        ("scale = np.where((scale == 0) | np.isinf(scale), 1, scale)", "scale = np.ones_like(scale)", "norm: squares overflow"),
+        ("top = np.where(np.isinf(top), 0, top)", "top = np.zeros_like(top)", "logsumexp: overflow"),
+        ("keepdims) * (p / total)", "keepdims) * p", "logsumexp: not divided by the sum"),
+        ("keepdims) * before(x) * after", "keepdims) * x.prod(axis=axis, keepdims=True) / x", "prod: NaN gradient beside a 0"),
+        ("np.flip(np.cumsum(np.flip(g, axis), axis), axis)", "np.cumsum(g, axis)", "cumsum: summed from the wrong end"),
+        ("x - _top(x, axis))  # the largest", "x - 0)  # the largest", "softmax: overflow"),
+        ("lambda g: y * (g - np.vecdot(g, y, axis=axis, keepdims=True))", "lambda g: y * g * (1 - y)", "softmax: only the diagonal"),
+        ("np.vecdot(g, y, axis=axis, keepdims=True)", "np.vecdot(g, y, axis=-1, keepdims=True)", "softmax: always the last axis"),
+        ("g - np.exp(y) * _total(g, axis)", "g - np.exp(y)", "log_softmax: right only where the gradients sum to 1"),
+        ("np.exp(shifted).astype(np.float64)", "np.exp(shifted)", "log_softmax: small losses rounded to 0"),
+        ("np.log(total).astype(x.dtype)", "np.log(total)", "log_softmax: float64 creeps in"),
+        ("y = (smoothing - 1) * log_p[places]", "y = -log_p[places]", "cross_entropy: label smoothing added on top"),
+        ("y -= smoothing * log_p.mean(axis=-1)", "y -= smoothing * log_p.sum(axis=-1)",
+         "cross_entropy: smoothing not spread over the classes"),
+        ("p[places] -= 1 - smoothing", "p[places] -= 1", "cross_entropy: gradient at the target ignores smoothing"),
+        ("p -= smoothing / x.shape[-1]", "p -= smoothing / len(x)", "cross_entropy: smoothing divided by rows, not classes"),
+        ("np.where(kept, g, 0)[:, None] * p", "g[:, None] * p", "cross_entropy: gradient to ignored rows"),
+        ("np.where(kept, y, 0), dx", "y, dx", "cross_entropy: loss of ignored rows"),
+        ("np.maximum.reduce(upright, axis=0, initial=-math.inf)", "np.maximum.reduce(upright, axis=0, initial=0)",
+         "rows far below 0 underflow"),
+        ("np.add.reduce(x, axis=axis, keepdims=True)", "np.add.reduce(x, axis=-1, keepdims=True)", "softmax: sum over the wrong axis"),
+        ("np.square(centered).mean(axis=axis, keepdims=True) + eps)", "np.square(centered).mean(axis=axis, keepdims=True)) + eps",
+         "standardize: eps outside the root"),
+        ("np.square(centered).mean(axis=axis, keepdims=True)", "centered.var(axis=axis, keepdims=True, ddof=1)",
+         "standardize: unbiased variance"),
+        ("(g - mean_g - y * mean_gy)", "(g - y * mean_gy)", "standardize: the mean as a constant"),
+        ("(g - mean_g - y * mean_gy)", "(g - mean_g)", "standardize: the variance as a constant"),
+        ("keepdims=True, dtype=np.float64)", "keepdims=True)", "standardize: squares overflow in float32"),
+        ("dtype=np.float64).mean(axis=axis, keepdims=True) + eps)", "dtype=np.float64).mean(axis=axis, keepdims=True)) + eps",
+         "rms_normalize: eps outside the root"),
+        ("(g - y * (g * y).mean(", "(g - y * (g * y).sum(", "rms_normalize: sum for mean"),
+        ("np.square(x, dtype=np.float64)", "np.square(x)", "rms_normalize: squares overflow in float32"),
+        ("g.transpose(np.argsort([i % x.ndim for i in axes]))", "g.transpose(axes)", "transpose: order repeated, not undone"),
+        ("np.add.at(out, index, g)", "out[index] = g", "indexing: of a place picked twice, one gradient is lost"),
+        ("np.add.reduceat(rows[order], first, axis=0)", "rows[order][first]", "embedding: of an id used twice, one gradient is lost"),
+        ("np.add.reduceat(rows[order], first, axis=0)", "np.add.reduceat(rows, first, axis=0)", "embedding: gradients to the wrong ids"),
+        ("        out[index] = 0", "        out[index] += 0", "scatter: gradient to what was overwritten"),
+        ("    y = x.copy()", "    y = x", "scatter: writes into its input"),
+        ("slice(end - x.shape[axis], end)", "slice(0, x.shape[axis])", "cat: all get the gradient of the first part"),
+        ("lambda g: np.triu(g, diagonal)", "lambda g: np.triu(g)", "triu: diagonal forgotten on the way back"),
+        ("lambda g: np.tril(g, diagonal)", "lambda g: g", "tril: gradient to what was cut off"),
+        ('x.copy(order="C")', 'x.copy(order="K")', "contiguous: isn't"),
+    ],
+    "minigrad/attention.py": [
+        ("np.matmul(q[rows] * scale, ", "np.matmul(q[rows], ", "scores not scaled"),
+        ("s += wide_bias[pairs]", "s -= wide_bias[pairs]", "bias subtracted"),
+        ("where=hidden[pairs]", "where=~hidden[pairs]", "mask inverted"),
+        ("np.arange(m) > np.arange(offset", "np.arange(m) >= np.arange(offset", "a query doesn't see itself"),
+        ("start + offset - first", "start - first", "offset forgotten: causal from the top left"),
+        ("min(m, max(0, stop + offset))", "min(m, max(0, stop))", "offset forgotten: the last keys left out"),
+        ("total += total == 0", "total += 0", "rows that see nothing are NaN"),
+        ("shift[shift == -math.inf] = 0", "pass", "shift of rows that see nothing: inf - inf"),
+        ("LOW, HIGH = 1e-10, 1e30", "LOW, HIGH = -1.0, 1e30", "rows of very small scores are 0/0"),
+        ("LOW, HIGH = 1e-10, 1e30", "LOW, HIGH = 1e-10, float('inf')", "rows of large scores lose digits or overflow"),
+        ("math.prod(lead) * n * m <= KEEP", "True", "all weights kept: memory grows with n * m"),
+        ("if shift is not None:", "if False:", "weights computed again without the shift"),
+        ("ds -= D[rows]", "ds *= 1 - p", "softmax's gradient: only the diagonal"),
+        ("dq *= scale", "pass", "dQ not scaled"),
+        ("dk *= scale", "pass", "dK not scaled"),
+        ("q[rows], fresh=rows[-2].stop == n)", "q[rows], fresh=True)", "dK of the last block of rows only"),
+        ("g[rows], fresh=rows[-2].stop == n)", "g[rows], fresh=True)", "dV of the last block of rows only"),
+        ("total += a @ b", "total[...] = a @ b", "blocks overwrite each other's dK and dV"),
+        ("dbias[place] += ", "dbias[place] = ", "gradient of a stretched mask: = for +="),
+        ("if not latest or latest[0] is not g:", "if not latest:", "a second backward gets the gradients of the first"),
+    ],
+    "minigrad/tensor.py": [
+        ("if not _mode.pauses:", "if True:", "no_grad ignored"),
+        ("_mode.pauses -= 1", "_mode.pauses = 0", "the inner of two no_grad blocks ends both"),
+        ("class _Mode(threading.local):", "class _Mode:", "no_grad in one thread disturbs another"),
+        ("if isinstance(x, Tensor) and x._requires_grad]", "if isinstance(x, Tensor)]", "constants get gradients"),
+        ("g = g.sum(axis=tuple(range(g.ndim - len(shape))))", "g = g[(0,) * (g.ndim - len(shape))]",
+         "broadcast: the new axes aren't summed"),
+        ("g = g.sum(axis=tuple(i for", "g = g.mean(axis=tuple(i for", "broadcast: mean over the stretched axes"),
+        ("if dx.shape != x._data.shape:", "if False:", "broadcast: not undone"),
+        ("grads[x] = grads[x] + dx", "grads[x] = dx", "a value used twice gets one of its gradients"),
+        ("grads[x] = grads[x] + dx", "grads[x] += dx", "gradients added into an array that others hold"),
+        ("heappush(waiting, (-x._birth, x))", "heappush(waiting, (x._birth, x))", "heap order reversed: old before young"),
+        ("if not retain_graph:", "if False:", "the graph is never used up"),
+        ("if not retain_graph:", "if True:", "retain_graph ignored"),
+        ("if node._keep:", "if True:", "interior tensors keep gradients"),
+        ("if node._keep:", "if False:", "retain_grad ignored"),
+        ("wrap(g.copy() if x._grad", "wrap(g if x._grad", "leaves share one gradient array"),
+        ("else x._grad._data + g)", "else g)", "a second backward overwrites instead of adding"),
+        ("            if self._data.size != 1:", "            if False:", "backward of many numbers takes ones as gradient"),
+        ("if seed.shape != self._data.shape:", "if False:", "a seed of the wrong shape is broadcast"),
+        ("else arguments.array_of(seed, self._data.dtype)", "else seed", "float64 creeps in through the seed"),
+        ('if value and self._data.dtype.kind != "f":', "if False:", "integers may require a gradient"),
+        ("return wrap(self._data)", "return self", "detach doesn't"),
+        ("        return self._data.copy()", "        return self._data", "numpy() hands out the array itself"),
+        ("wrap(arguments.array_of(data), into=self)", "wrap(data, into=self)", "a tensor shares the user's array"),
+        ('uiet.run(np.seterr, all="ignore")', 'uiet.run(np.seterr, all="warn")', "NumPy's warnings leak out"),
+        ('"subtract": "sub"', '"subtract": "add"', "array - tensor"),
+        ("    t._requires_grad = requires_grad\n", "    t._requires_grad = False\n", "a copied model doesn't learn"),
+    ],
+    "minigrad/operators.py": [
+        ("return x.item()  # np.float64(3)", "return x  # np.float64(3)", "float64 creeps in through a NumPy number"),
+        ('if array.dtype.kind == like.dtype.kind == "f" else array', "if False else array", "float64 creeps in through an array"),
+        ("[x for x in voters if x.ndim] or voters", "voters", "float64 creeps in through a 0-d tensor"),
+        ("            dtype = float32", "            dtype = np.dtype(float)", "int tensor times 0.5 is float64"),
+        ('if op is ops.div and dtype.kind != "f":', "if False:", "int / int is float64"),
+        ("elementwise(ops.sub, other, self)", "elementwise(ops.sub, self, other)", "1 - x is x - 1"),
+        ("elementwise(ops.div, other, self)", "elementwise(ops.div, self, other)", "1 / x is x"),
+        ("elementwise(ops.pow, other, self)", "elementwise(ops.pow, self, other)", "2 ** x is x ** 2"),
+        ("return (a if isinstance(a, Operators) else self._wrap(a)).matmul(self)", "return self.matmul(a)", "array @ x is x @ array"),
+        ("self._data = y.to(self.dtype)._data", "self._data[...] = y._data", "-= writes into the array"),
+        ("if self._frozen() and self._op is None:", "if False:", "a leaf may be changed in place while a graph is recorded"),
+        ("array = self._data.copy()", "array = self._data", "x[...] = value writes into the array"),
+        ("compare(np.less, self, other)", "compare(np.less_equal, self, other)", "< is <="),
+        ("logical(np.logical_or, self, other)", "logical(np.logical_and, self, other)", "| is &"),
+    ],
+    "minigrad/gradcheck.py": [
+        ("(ends[0] - ends[1]) / (2 * eps)", "(ends[0] - ends[1]) / eps", "differences twice as large"),
+        ("random.standard_normal(y.shape)", "np.ones(y.shape)", "a plain sum hides errors"),
+        ("np.random.default_rng([seed, 1])", "np.random.default_rng(seed)", "cotangents equal to inputs that were made with the same seed"),
+        ("wrong = ~(np.abs(got - expected) <= atol", "wrong = ~(got - expected <= atol", "gradients that are too small pass"),
+        ("wrong = ~(np.abs(got - expected) <= atol + rtol * max(scale, 1.0))",
+         "wrong = np.abs(got - expected) > atol + rtol * max(scale, 1.0)", "NaN passes"),
+        ("rtol * max(scale, 1.0)", "max(scale, 1.0)", "anything of the right size passes"),
+        ("x.data, x.grad = data, grad", "x.data = data", "leaves its gradients behind"),
+        ("            x.grad = None\n", "            pass\n", "counts the gradients that were there before"),
+        ("zip(leaves, got, strict=True)", "list(zip(leaves, got, strict=True))[:1]", "only the first input is checked"),
+        ("if x.dtype != float64:", "if False:", "float32 isn't refused"),
+        ("moved = center.copy()", "moved = center", "steps add up"),
+    ],
+    "minigrad/optim.py": [
+        ('return p - group["lr"] * g, state', 'return p + group["lr"] * g, state', "SGD: uphill"),
+        ('group["momentum"] * state["velocity"] + g if state else g', "g", "SGD: momentum lost"),
+        ('state["velocity"] + g if state', 'state["velocity"] + (1 - group["momentum"]) * g if state', "SGD: momentum as a mean"),
+        ('state = {"velocity": g}', 'state = state or {"velocity": g}', "SGD: velocity of the first step for ever"),
+        ('g = g + group["weight_decay"] * p', 'g = g - group["weight_decay"] * p', "SGD: weights grow"),
+        ("if decay and self.decoupled:", "if False:", "AdamW: decoupled decay coupled"),
+        ('p = p - group["lr"] * decay * p', "p = p - decay * p", "AdamW: decay without the learning rate"),
+        ("            g = g + decay * p", '            g = g + group["lr"] * decay * p', "Adam: decay scaled"),
+        ("(beta1, beta2), decay = ", "(beta2, beta1), decay = ", "Adam: betas swapped"),
+        ('group["lr"] * start / (1 - beta1**t) * m', 'group["lr"] * start * m', "Adam: bias correction of the mean dropped"),
+        ("start = math.sqrt(1 - beta2**t)", "start = 1.0", "Adam: bias correction of the square dropped"),
+        ('(root + group["eps"] * start)', 'np.sqrt(root * root + group["eps"] * start**2)', "Adam: eps inside the root"),
+        ('group["eps"] * start', 'group["eps"]', "Adam: eps corrected too"),
+        ('state.get("step", 0) + 1', "1", "Adam: steps not counted"),
+        ("(1 - beta2) * (g * g))", "(1 - beta2) * g)", "Adam: square dropped"),
+        ("data.astype(p.dtype, copy=False)", "data", "float64 creeps in through the learning rate"),
+        ("{**self.defaults, **group}", "{**group, **self.defaults}", "a group's own options are overwritten"),
+        ("np.zeros_like(p.grad.data)", "p.grad.data", "zero_grad(set_to_none=False) does nothing"),
+        ("if id(p) in seen:", "if False:", "a parameter given twice moves twice"),
+        ("fresh: dict[Tensor, dict[str, Any]] = {}", "fresh: dict[Tensor, dict[str, Any]] = self.state", "load_state_dict keeps old state"),
+        ("{**group, **g, ", "{**g, **group, ", "load_state_dict forgets the options"),
+        ("weight_decay: float = 0.01", "weight_decay: float = 0.0", "AdamW: default decay"),
+        ("np.vdot(root, root) < math.inf", "True", "Adam: large gradients stop moving"),
+        ("np.hypot(math.sqrt(beta2) * old, math.sqrt(1 - beta2) * g)", "np.hypot(beta2 * old, (1 - beta2) * g)",
+         "Adam: large gradients weighted by the square of the betas"),
+    ],
+    "minigrad/serialization.py": [
+        ("os.replace(aside, path)", "os.path.exists(path) and os.unlink(path); os.rename(aside, path)", "for a moment there is no file"),
+        ('aside = f"{path}.{os.urandom(4).hex()}.saving"', "aside = path", "atomic rename dropped"),
+        ("os.fsync(file.fileno())", "pass", "not flushed to the disk before the rename"),
+        ("            file.flush()", "            pass", "flushed to the disk before all is written"),
+        ("os.unlink(aside)", "pass", "a failed save leaves a file behind"),
+        ("except BaseException:", "except Exception:", "Ctrl-C leaves a file behind"),
+        ("np.lib.format.read_array(file, allow_pickle=False)", "np.lib.format.read_array(file, allow_pickle=True)",
+         "load runs what is in the file"),
+        ("if file.read(1):", "if False:", "bytes behind an array go unnoticed"),
+        ('if int.from_bytes(file.read(2), "little") != min(len(names), 2**16 - 1):', "if False:",
+         "a damaged table of contents goes unnoticed"),
+        ('if any(n != _STRUCTURE and not n.endswith(".npy") for n in names):', "if False:", "foreign files are taken for ours"),
+        ("while name in arrays:", "while False:", "two tensors under one name"),
+        ('"list" if isinstance(obj, list) else "tuple"', '"list"', "tuples come back as lists"),
+    ],
+    "layers/attention.py": [
+        ("diagonal=1 + m - n", "diagonal=1", "causal from the top left when m > n"),
+        ("diagonal=1 + m - n", "diagonal=m - n", "a token doesn't see itself"),
+        ("minigrad.triu(minigrad.ones(n, m), diagonal=1 + m - n)", "minigrad.tril(minigrad.ones(n, m), diagonal=m - n - 1)",
+         "the past is hidden"),
+        ("/ math.sqrt(d_head)", "/ d_head", "four steps: root of the scale forgotten"),
+        ("/ math.sqrt(d_head)", "/ math.sqrt(m)", "four steps: scaled by the number of keys"),
+        ('float("-inf")', "1e-10", "four steps: hidden scores are 0, not -inf"),
+        ("scores.masked_fill(hidden,", "scores.masked_fill(~hidden,", "four steps: mask inverted"),
+        ("minigrad.softmax(scores, dim=-1)", "minigrad.softmax(scores, dim=-2)", "four steps: softmax over queries"),
+        ("1 / math.sqrt(Q.shape[-1])", "1 / math.sqrt(Q.shape[-1] * Q.shape[-3])", "fused: scaled by d_model"),
+        ("offset=m - n if causal else None", "offset=0 if causal else None", "fused: causal from the top left"),
+        ("None if mask is None and n <= m else", "None if mask is None else", "fused: blind queries aren't refused"),
+        ("mask | causal_mask(n, m)", "mask & causal_mask(n, m)", "hidden only where both masks hide"),
+        ("hidden is not None and (mask is not None or n > m)", "mask is not None", "causal with n > m: blind queries aren't refused"),
+        ("blind = hidden.all(-1)", "blind = hidden.all(-2)", "keys nobody sees are refused"),
+        ("self.W_v = Linear(d_model, d_model, bias)", "self.W_v = self.W_k", "values share the weights of keys"),
+        ("self.split_heads(self.W_k(context))", "self.split_heads(self.W_k(x))", "keys don't come from the context"),
+        ("mask = mask.unsqueeze(-3)", "mask = mask.unsqueeze(0)", "a batch's masks are taken for the heads'"),
+        ("= self.W_o(self.merge_heads(_fused(Q, K, V, self.causal, mask)))", "= self.merge_heads(_fused(Q, K, V, self.causal, mask))",
+         "W_o forgotten"),
+        ("return self.W_o(self.merge_heads(output)), weights", "return self.W_o(self.merge_heads(output)), weights.mean(-3)",
+         "weights averaged over heads"),
+        ("return self.W_o(self.merge_heads(output)), weights", "return self.merge_heads(output), weights",
+         "with return_weights: W_o forgotten"),
+        ("x.view(*x.shape[:-1], self.num_heads, self.d_head).transpose(-3, -2)", "x.view(*x.shape[:-2], self.num_heads, -1, self.d_head)",
+         "heads split without transpose"),
+        ("x = x.transpose(-3, -2)  # (", "x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])  # (",
+         "heads merged without transpose"),
+    ],
+    "layers/functional.py": [
+        ("rows.detach(), rows)", "rows, rows)", "embedding: gradient to the padding row"),
+        ("ids == padding_idx % weight.shape[0]", "ids == padding_idx", "embedding: padding_idx -1 is no row"),
+        ("(x * -math.sqrt(0.5))", "(x * -math.sqrt(2.0))", "gelu: multiplied by the root of 2"),
+        ("math.sqrt(8.0 / math.pi)", "math.sqrt(2.0 / math.pi)", "gelu tanh: factor 2 of the sigmoid dropped"),
+        ("u = x.clamp(-100.0, 100.0)", "u = x", "gelu tanh: NaN gradient where x**3 overflows"),
+        ("(x / (1.0 - p) if p < 1.0 else x)", "x", "dropout: mean not kept"),
+        ("minigrad.rand(x.shape) < p", "minigrad.rand(x.shape) > p", "dropout: drops with probability 1 - p"),
+        ("minigrad.rand(x.shape) < p", "minigrad.rand(x.shape[-1:]) < p", "dropout: one draw for all rows"),
+        ("if not training or p == 0.0:", "if p == 0.0:", "dropout: on at evaluation"),
+        ("    y = y if weight is None else y * weight", "    y = y if weight is None else y * weight.detach()",
+         "layer_norm: weight outside the graph"),
+        ("return y if bias is None else y + bias", "return y", "layer_norm: bias forgotten"),
+        ("    return y if weight is None else y * weight", "    return y", "rms_norm: weight forgotten"),
+        ('{"float32": 2.0**-23, "float64": 2.0**-52}[input.dtype.name]', "1e-6", "rms_norm: default eps"),
+        ("tuple(range(-len(shape), 0))", "(-1,)", "norms: only the last of several dims"),
+        ("x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(", "x.reshape(",
+         "cross_entropy: classes of (n, v, t) not moved last"),
+        ("smoothing=label_smoothing", "smoothing=0.0", "cross_entropy: label smoothing ignored"),
+        ("target != integer(ignore_index,", "target != integer(-100,", "losses: ignore_index ignored"),
+        ("float(kept.data.sum())", "float(kept.data.size)", "losses: ignored targets count in the mean"),
+        ("losses = -x.gather(", "losses = x.gather(", "nll_loss: sign"),
+        ("losses.masked_fill(~kept, 0.0)", "losses", "nll_loss: ignored targets count as id 0"),
+        ("difference * difference", "difference.abs()", "mse_loss: absolute"),
+        ("if input.shape != target.shape:", "if False:", "mse_loss: (n, 1) against (n) not warned of"),
+        ('losses.mean() if reduction == "mean" else losses.sum()', 'losses.mean() if reduction != "none" else losses.sum()',
+         "losses: sum is mean"),
+        (".max()) + 1 if", ".max()) if", "one_hot: one class too few"),
+        ("1.0 / math.sqrt(q.shape[-1])", "1.0 / q.shape[-1]", "sdpa: root of the scale forgotten"),
+        ("unseen = ~attn_mask.data", "unseen = attn_mask.data", "sdpa: True = hidden"),
+        ("offset=0 if is_causal", "offset=k.shape[-2] - q.shape[-2] if is_causal", "sdpa: causal from the bottom right"),
+        ("minigrad.ones(n, m).triu(1)", "minigrad.ones(n, m).triu(1 + m - n)", "sdpa with dropout: causal from the bottom right"),
+        ("hidden = ~attn_mask if", "hidden = attn_mask if", "sdpa with dropout: True = hidden"),
+        ("hidden & ~blind", "hidden", "sdpa with dropout: NaN gradients of blind rows"),
+        ("scores.softmax(-1).masked_fill(blind, 0.0)", "scores.softmax(-1)", "sdpa with dropout: blind rows attend to all"),
+        ("attn_mask.to(q.dtype).masked_fill(blind, 0.0)", "attn_mask.to(q.dtype)", "sdpa with dropout: NaN where a float mask hides a row"),
+        ("return dropout(weights, dropout_p) @ v", "return weights @ v", "sdpa: no dropout beside a mask"),
+        ("scores = q @ k.mT * scale", "scores = q @ k.mT", "sdpa with dropout: not scaled"),
+    ],
+    "layers/normalization.py": [
+        ("minigrad.zeros(normalized_shape)", "minigrad.ones(normalized_shape)", "LayerNorm: bias starts at 1"),
+        ("if elementwise_affine and bias else None", "if elementwise_affine else None", "LayerNorm: bias=False ignored"),
+        ("self.weight, self.bias, self.eps)", "self.weight, self.bias)", "LayerNorm: eps ignored"),
+        ("eps: float = 1e-5", "eps: float = 1e-6", "LayerNorm: default eps"),
+        ("self.normalized_shape, self.weight, self.eps)", "self.normalized_shape, None, self.eps)", "RMSNorm: weight forgotten"),
+        ("eps: float | None = None", "eps: float | None = 1e-5", "RMSNorm: default eps"),
+    ],
+    "layers/embedding.py": [
+        ("weight[padding_idx] = 0.0", "pass", "the padding row doesn't start at 0"),
+    ],
+    "layers/dropout.py": [
+        ("self.p, self.training)", "self.p)", "on at evaluation"),
+    ],
+    "layers/module.py": [
+        ("if id(part) not in seen:", "if True:", "tied parameters are listed twice"),
+        ("if id(self) not in seen:", "if True:", "shared modules are listed twice"),
+        ("isinstance(value, list | tuple | dict)", "isinstance(value, list | tuple)", "modules in a dict aren't found"),
+        ('yield from _found(item, f"{name}.{key}")', "yield from ()", "modules in lists aren't found"),
+        ('or vars(self).get("_buffers", {}).get(name)', "or False", "buffers aren't saved"),
+        ("[name] = persistent", "[name] = True", "buffers that aren't persistent are saved"),
+        ("t.detach() for name, t in self._persistent()", "t for name, t in self._persistent()", "a state dict changes with the model"),
+        ("t.to(own[name].dtype).data.copy()", "t.data.copy()", "loading changes the dtype"),
+        ('("unexpected", unexpected)] if strict else [])', '("unexpected", unexpected)] if not strict else [])', "strict inverted"),
+        ('[("other shape", wrong)]', "[]", "weights of another shape are loaded"),
+        ("module.training = mode", "self.training = mode", "children stay in training mode"),
+        ("return self.train(False)", "return self.train()", "eval() trains"),
+        ("zero_grads(self.parameters(), set_to_none)", "zero_grads([], set_to_none)", "zero_grad does nothing"),
+        ("p.requires_grad = requires_grad", "p.requires_grad = True", "freezing does nothing"),
+        ('isinstance(t, Tensor) and t.dtype.kind == "f"', "isinstance(t, Tensor)", "double() turns ids into floats"),
+        ("        for module in self._items:", "        for module in reversed(self._items):", "Sequential runs backwards"),
+        ("t.to(own[name].dtype).data.copy()", "t.to(own[name].dtype).data", "a model shares the arrays it was loaded from"),
+    ],
+    "layers/init.py": [
+        ("* std + mean", "* std**2 + mean", "normal_: the variance for the deviation"),
+        ("* width + a", "* width", "uniform_: from 0"),
+        ("return tensor.shape[1] * field, tensor.shape[0] * field", "return tensor.shape[0] * field, tensor.shape[1] * field",
+         "fans swapped"),
+        ("math.prod(tensor.shape[2:])", "1", "fans without the further axes"),
+        ("math.sqrt(6.0 / sum", "math.sqrt(3.0 / sum", "xavier_uniform_: bound"),
+        ("math.sqrt(2.0 / sum", "(2.0 / sum", "xavier_normal_: root forgotten"),
+        ("math.sqrt(3.0) * _kaiming", "_kaiming", "kaiming_uniform_: root of 3 forgotten"),
+        ("(1 + a * a)", "(1 + a)", "kaiming: slope not squared"),
+        ('[mode == "fan_out"]', '[mode == "fan_in"]', "kaiming: mode inverted"),
+        ('"tanh": 5.0 / 3', '"tanh": 1.0', "kaiming: gain of tanh"),
+    ],
+    "layers/utils.py": [
+        ("if scale < 1.0 or math.isnan(scale):", "if True:", "clip_grad_norm_: small gradients grow"),
+        ("minigrad.stack([g.norm(norm_type) for g in grads]).norm(norm_type)", "max(g.norm(norm_type) for g in grads)",
+         "clip_grad_norm_: each alone"),
+    ],
+    "minigrad/arguments.py": [
+        ("if ids.size and (ids.min() < 0 or ids.max() >= count):", "if ids.size and ids.max() >= count:", "negative ids wrap"),
+        ("ids.max() >= count", "ids.max() > count", "an id too large by 1 isn't refused in our words"),
+        ("return array.astype(float32)  # a Python float", "return array  # a Python float", "float64 creeps in from Python floats"),
+        ("hidden[..., 0, -1].any() or not", "not", "warned of masks that are right"),
+    ],
+    "minigrad/methods.py": [
+        ('.sum(dim, keepdim) / self._count(dim, "mean")', ".sum(dim, keepdim) / self._data.size",
+         "mean over a dim divided by the number of all"),
+        ("- bool(unbiased), 0.0)", "- (not unbiased), 0.0)", "var and std: n and n - 1 exchanged"),
+        ("choose(constant(mask, self), value,", "choose(~constant(mask, self), value,", "masked_fill: mask inverted"),
+        ("return -(-self).max() if", "return (-self).max() if", "min: sign"),
+        ('self._found(np.argmin, "min"', 'self._found(np.argmax, "min"', "min(dim) is max(dim)"),
+        ('order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)',
+         'order = np.flip(np.argsort(x, axis=axis, kind="stable"), axis)', "sort descending: equal values change their order"),
+        ("return 1.0 / self.sqrt()", "return 1.0 / self", "rsqrt: root forgotten"),
+        ("return x.abs().sum(dim, keepdim)", "return x.sum(dim, keepdim)", "norm 1: signs cancel"),
+        ("return a.unsqueeze(0).matmul(b).squeeze(0 if m == 1 else -2)", "return a.unsqueeze(0).matmul(b).squeeze(0)",
+         "vector @ batch: the wrong dim dropped"),
+    ],
+    "minigrad/layout.py": [
+        ("axes[i], axes[j] = j, i", "axes[i] = j", "transpose: not a permutation"),
+        ("if self._data.size and not np.may_share_memory(self._data, y._data):", "if False:", "view copies"),
+        ("reshape([m for n in shape for m in (1, n)])", "reshape([m for n in shape for m in (n, 1)])",
+         "repeat: each element repeated, not the whole"),
+        ("slice(end - s, end)", "slice(0, s)", "split: all pieces are the first"),
+        ("self.reshape(self.shape[:axis] + (1,) + self.shape[axis:])", "self.reshape((1,) + self.shape)", "unsqueeze: always in front"),
+        ("return self.transpose(-2, -1)", "return self.T", "mT: all dims reversed"),
+    ],
+    "minigrad/functions.py": [
+        ("return cat([t.unsqueeze(axis) for t in parts], axis)", "return cat([t.unsqueeze(axis) for t in parts], 0)",
+         "stack: always along dim 0"),
+        ("dtype = common_dtype([t.data for t in parts])", "dtype = parts[0].dtype", "cat: the dtype of the first"),
+    ],
+    "minigrad/creation.py": [
+        ("_generator.seed([number", "_generator.seed(0 and [number", "manual_seed: the same for every large or negative seed"),
+        ("return wrap(np.minimum(ids, last[..., None]))", "return wrap(ids)", "multinomial: an id of weight 0 or past the end"),
+        ("np.floor(_generator.random_sample(shape) * 2**bits) / 2**bits", "_generator.random_sample(shape)",
+         "rand: 1.0 by rounding to float32"),
+        ("(points[..., None] >= edges[..., None, :])", "(points[..., None] < edges[..., None, :])",
+         "multinomial: counted from the wrong end"),
+    ],
+}
+# fmt: on
+
+
+class Mutant(NamedTuple):
+    file: str
+    old: str
+    new: str
+    breaks: str
+
+    def text(self, root: Path) -> str:
+        """The file with the bug in it."""
+        text = (root / self.file).read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.file} must hold {self.old!r} exactly once, and holds it {text.count(self.old)} times: mend the table")
+        return text.replace(self.old, self.new)
+
+
+MUTANTS = [Mutant(file, *row) for file, rows in TABLE.items() for row in rows]
+
+
+def copied(folder: Path) -> Path:
+    """A new project in the folder: packages, tests, settings, and a plugin for pytest that hides PyTorch."""
+    for name in ("minigrad", "layers", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for name in SLOW:
+        (folder / "tests" / name).unlink(missing_ok=True)
+    (folder / "without_torch.py").write_text("import sys\nsys.modules['torch'] = None\n")
+    return folder
+
+
+def first_failure(folder: Path, file: str = "", limit: float | None = None) -> str:
+    """The test that noticed, or "" if all pass."""
+    own = [f"test_{name}.py" for name in FIRST.get(file, "").split()]
+    tests = sorted((folder / "tests").glob("test_*.py"), key=lambda path: own.index(path.name) if path.name in own else len(own))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "without_torch", *map(str, tests)]
+    one_core = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        try:
+            done = subprocess.run(command, cwd=folder, env=one_core, stdout=output, stderr=subprocess.STDOUT, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return f"hangs: not ready after {limit:.0f} s"
+        output.seek(0)
+        text = output.read()
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", text, re.M)
+    return "" if done.returncode == 0 else failed[1] if failed else f"exit code {done.returncode}: {text[-500:]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("word", nargs="?", default="", help="only mutants whose file or description holds it")
+    word = parser.parse_args().word
+    chosen = [m for m in MUTANTS if word in f"{m.file}: {m.breaks}"]
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        folders: queue.Queue[Path] = queue.Queue()
+        for name in ("1", "2"):
+            folders.put(copied(Path(scratch, name)))
+        for m in chosen:
+            compile(m.text(Path(scratch, "1")), m.file, "exec")
+        if failure := first_failure(Path(scratch, "1")):
+            print(f"the tests fail without any mutation: {failure}")
+            return 2
+        limit = 60 + 5 * (time.perf_counter() - start)
+
+        def noticed_by(m: Mutant) -> str:
+            folder = folders.get()
+            path = folder / m.file
+            right = path.read_bytes()
+            try:
+                path.write_text(m.text(folder), encoding="utf-8")
+                os.utime(path, (0, MUTANTS.index(m)))  # a time of its own: Python takes old bytecode for a file of equal time and size
+                return first_failure(folder, m.file, limit)
+            finally:
+                path.write_bytes(right)
+                folders.put(folder)
+
+        survivors = 0
+        with ThreadPoolExecutor(2) as workers:
+            for m, test in zip(chosen, workers.map(noticed_by, chosen), strict=True):
+                survivors += not test
+                print(f"{m.file}: {m.breaks}: {f'killed by {test}' if test else f'SURVIVED: {m.old!r} -> {m.new!r}'}", flush=True)
+    print(f"{len(chosen)} mutants, {len(chosen) - survivors} killed, {survivors} survived ({time.perf_counter() - start:.0f} s)")
+    return 1 if survivors or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

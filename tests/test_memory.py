@@ -1,0 +1,138 @@
+"""Memory, depth and interruptions: nothing stays behind, and nothing is ever half done. Longer runs: `python tests/soak.py`."""
+
+import signal
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soak
+import test_dialect
+import test_edges
+import test_functional
+
+import minigrad
+from minigrad import Tensor, tensor
+
+# Memory -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's count of resident memory")
+def test_300_training_steps_leave_nothing_behind() -> None:
+    grown, alive = soak.memory(300)
+    assert alive == 0
+    assert grown < 8 * 2**20  # the graphs of 300 steps would be 30 MiB
+
+
+@pytest.mark.parametrize(("graph", "n"), [(soak.ladder, 100_000), (soak.fan, 10_000)])
+def test_a_large_graph_runs_and_is_freed_by_reference_counts(graph: Callable[[Tensor, int], Tensor], n: int) -> None:
+    assert soak.depth(graph, n) == pytest.approx(1)
+
+
+def test_every_public_call_frees_what_it_made() -> None:
+    test_edges.walk()  # fills what is kept on purpose, the causal masks of the fused attention
+    with soak.no_collector():
+        before = soak.tensors()
+        test_edges.walk()
+        assert soak.tensors() == before
+
+
+def test_a_model_its_optimizer_and_its_losses_are_freed() -> None:
+    with soak.no_collector():
+        before = soak.tensors()
+        training = soak.Training()
+        training.step()
+        saved = training.model.state_dict(), training.optimizer.state_dict()
+        training.model.load_state_dict(saved[0])
+        training.optimizer.load_state_dict(saved[1])
+        losses = [training.loss(), training.loss()]
+        losses[0].backward(retain_graph=True)
+        watched = weakref.ref(training.model)
+        del training, saved, losses
+        assert watched() is None
+        assert soak.tensors() == before
+
+
+def refused() -> list[Callable[[], Any]]:
+    """Wrong calls: each ends in an exception."""
+    calls: list[Callable[[], Any]] = [lambda call=call: call(minigrad) for call, *_ in test_dialect.REFUSED + test_dialect.OURS]
+    return calls + [call for call, *_ in test_functional.ERRORS]
+
+
+def test_an_exception_keeps_nothing_alive() -> None:
+    calls = refused()
+    assert len(calls) > 80
+    with soak.no_collector():
+        before = soak.tensors()
+        for call in calls:
+            with pytest.raises(Exception, match=r"\w"):
+                call()
+        assert soak.tensors() == before
+
+
+# Exceptions in the middle -------------------------------------------------------------------------------------
+
+
+def troubled(x: np.ndarray) -> Any:
+    """x, whose gradient function raises."""
+
+    def dx(g: np.ndarray) -> np.ndarray:
+        raise ArithmeticError
+
+    return x * 1, dx
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_after_an_exception_all_is_as_before_nothing_is_kept_and_the_next_step_works(where: str) -> None:
+    training, undisturbed = soak.Training(), soak.Training()
+    for t in (training, undisturbed):
+        t.step()
+    head = training.model.head
+    expected = training.numbers()
+
+    def forward(x: Tensor) -> Tensor:
+        y = type(head).forward(head, x)
+        if where == "forward":
+            raise ArithmeticError
+        return minigrad.apply(troubled, y)
+
+    with soak.no_collector():
+        alive = soak.tensors()
+        head.forward = forward
+        with pytest.raises(ArithmeticError):
+            training.loss().backward()
+        del head.forward
+        assert soak.tensors() == alive
+    assert training.numbers() == expected
+    assert soak.recording()
+    for t in (training, undisturbed):
+        t.step()
+    assert training.numbers() == undisturbed.numbers()
+
+
+def test_an_optimizer_that_fails_at_the_second_parameter_has_not_moved_the_first() -> None:
+    p, q = tensor([1.0], requires_grad=True), tensor([1.0, 2.0], requires_grad=True)
+    optimizer = minigrad.optim.Adam([p, q])
+    (p * 2 + q.sum()).sum().backward()
+    q.data = np.ones(3, np.float32)  # no longer the shape of its gradient
+    with pytest.raises(ValueError, match=r"\(2,\).*\(3,\)"):
+        optimizer.step()
+    assert (p.item(), optimizer.state) == (1, {})
+
+
+# Ctrl-C -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="needs sys.settrace for itself")
+@pytest.mark.parametrize("name", [name for name in soak.ACTIONS if name != "forward and backward"])
+def test_ctrl_c_at_any_line_leaves_all_as_before_or_as_after(name: str) -> None:
+    assert soak.everywhere(name, last=100) > 5
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_training_goes_on_exactly_after_ctrl_c_at_random_moments() -> None:
+    counts = soak.interrupt(50)
+    assert counts["before the update"] + counts["after it"] == counts["interrupts"] == 50
