@@ -25,6 +25,12 @@ from torch.nn.parallel import DistributedDataParallel
 PROCESSES = 2
 
 
+def build(weights: Any, options: dict[str, Any]) -> to_pytorch.Decoder:
+    model = to_pytorch.Decoder(len(weights["embedding.weight"]), options)
+    model.load_state_dict(to_pytorch.weights_there(weights))
+    return model
+
+
 def train(model: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> list[float]:
     """The same steps, whoever wraps the model."""
     torch.set_num_threads(1)
@@ -32,10 +38,10 @@ def train(model: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> l
     return [to_pytorch.update(model, optimizer, batch, step, options) for step, batch in enumerate(batches)]
 
 
-def process(rank: int, folder: str, model: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> None:
+def process(rank: int, folder: str, weights: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> None:
     """What each of the processes does; the ranks count them."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
-    shared = DistributedDataParallel(model)
+    shared = DistributedDataParallel(build(weights, options))
     losses = train(shared, [batch.chunk(PROCESSES)[rank] for batch in batches], options)
     torch.save({"losses": losses, "model": shared.module.state_dict()}, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
@@ -49,13 +55,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     run = char_model.arguments(["--resume", args.file] if args.file else [])
     options = {name: getattr(run, name) for name in char_model.DEFAULTS}
     weights = run.saved["model"] if run.saved else char_model.build(options, len(run.data.characters)).state_dict()
-    model = to_pytorch.Decoder(len(run.data.characters), options)
-    model.load_state_dict(to_pytorch.weights_there(weights))
     batches = [torch.from_numpy(run.data.batch(2 * max(1, options["batch"] // 2)).numpy()) for _ in range(args.steps)]
 
     with tempfile.TemporaryDirectory() as folder:
-        context = multiprocessing.get_context("spawn")
-        workers = [context.Process(target=process, args=(rank, folder, model, batches, options)) for rank in range(PROCESSES)]
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        workers = [context.Process(target=process, args=(rank, folder, weights, batches, options)) for rank in range(PROCESSES)]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -63,17 +67,17 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         if any(worker.exitcode for worker in workers):
             sys.exit(f"a process failed: exit codes {[worker.exitcode for worker in workers]}")
         halves = [torch.load(f"{folder}/{rank}.pt") for rank in range(PROCESSES)]
+    model = build(weights, options)
     losses = train(model, batches, options)  # one process, the whole batch
 
     for step in range(0, args.steps, max(1, args.steps // 5)):
-        pair = [half["losses"][step] for half in halves]
+        one, other = (half["losses"][step] for half in halves)
         print(
-            f"step {step + 1:3d}   loss of the halves {pair[0]:.6f} and {pair[1]:.6f}, their mean {sum(pair) / 2:.6f}; of the whole {losses[step]:.6f}"
+            f"step {step + 1:3d}   losses {one:.6f} and {other:.6f}, their mean {(one + other) / 2:.6f}; in one process {losses[step]:.6f}"
         )
-    whole = model.state_dict()
     found = {
         "between the processes": max(float((t - halves[1]["model"][name]).abs().max()) for name, t in halves[0]["model"].items()),
-        "from one process": max(float((t - halves[0]["model"][name]).abs().max()) for name, t in whole.items()),
+        "from one process": max(float((t - halves[0]["model"][name]).abs().max()) for name, t in model.state_dict().items()),
         "of the losses": max((abs(sum(h["losses"][i] for h in halves) / 2 - loss) for i, loss in enumerate(losses)), default=0.0),
     }
     for name, value in found.items():

@@ -83,6 +83,8 @@ class Decoder(nn.Module):
 
     def __init__(self, vocab_size: int, options: dict[str, Any]) -> None:
         super().__init__()
+        if options["no_attention"]:
+            sys.exit("a model that was trained with --no-attention is not carried over")
         d, length, kind = options["width"], options["length"], options["positions"]
         self.embedding = nn.Embedding(vocab_size, d)
         self.positions = nn.Parameter(torch.zeros(length, d)) if kind == "learned" else None
@@ -191,8 +193,6 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
             print()
         run = char_model.arguments(["--resume", file])  # checks the file, and makes the data anew
     state, options, text = run.saved, run.saved["options"], run.data
-    if options["no_attention"]:
-        sys.exit(f"{file} was trained with --no-attention: that model is not carried over")
 
     ours = char_model.build(options, len(text.characters))
     ours.load_state_dict(state["model"])
@@ -217,6 +217,7 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
         found["losses"] = max(found["losses"], abs(our_loss - their_loss))
         if (last - 1 - step) % max(1, args.steps // 6) == 0:
             print(f"step {step + 1:4d}   loss in minigrad {our_loss:.6f}   in PyTorch {their_loss:.6f}")
+    random = minigrad.get_rng_state()  # before the next model draws its first weights
     print(f"the same training: losses differ by {found['losses']:.1e} at most, over {args.steps} steps")
 
     back = char_model.build(options, len(text.characters))
@@ -230,7 +231,7 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
         print(f"weights written to {args.safetensors}, and read back the same")
     if args.save:
         onwards = {"model": back.state_dict(), "optimizer": optimizer_back(their_optimizer, our_optimizer.state_dict())}
-        minigrad.save({**state, **onwards, "random": minigrad.get_rng_state(), "step": last}, args.save)
+        minigrad.save({**state, **onwards, "random": random, "step": last}, args.save)
         print(f"what PyTorch has learned up to step {last} is in {args.save}")
     wrong = {name: value for name, value in found.items() if not value <= LIMITS[name]}
     if wrong:

@@ -10,10 +10,13 @@ import math
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
+
 import minigrad
 from minigrad import Tensor, apply, ops
 from minigrad.arguments import checked, ids_in_range, integer, listed, module_getattr, number, sees_only_the_future, short
 from minigrad.attention import attention
+from minigrad.ops import Array
 
 Shape = int | Sequence[int]
 
@@ -167,7 +170,7 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
     dim, kept, ids = _targets(x, target, ignore_index)
     if x.ndim != 2:
         x = x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(-1, x.shape[dim])  # (n, v, ...) -> (rows, v)
-    losses = apply(ops.cross_entropy, x, target=ids.data.reshape(-1), kept=kept.data.reshape(-1), smoothing=label_smoothing)  # (rows)
+    losses = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=kept.reshape(-1), smoothing=label_smoothing)  # (rows)
     return _averaged(losses if losses.shape == kept.shape else losses.reshape(kept.shape), kept, reduction)
 
 
@@ -175,11 +178,11 @@ def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction:
     """-x[target], averaged, for log-probabilities x in the layouts of `cross_entropy`."""
     x = checked(input, Tensor, "nll_loss")
     dim, kept, ids = _targets(x, target, ignore_index)
-    losses = -x.gather(dim, ids.unsqueeze(dim)).squeeze(dim)
-    return _averaged(losses.masked_fill(~kept, 0.0), kept, reduction)
+    losses = -x.gather(dim, minigrad.tensor(ids).unsqueeze(dim)).squeeze(dim)
+    return _averaged(losses.masked_fill(minigrad.tensor(~kept), 0.0), kept, reduction)
 
 
-def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Tensor, Tensor]:
+def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Array, Array]:
     """The dim of the classes, which targets count, and the ids, 0 where they don't; both in the shape of the targets."""
     dim = 1 if x.ndim > 1 else 0
     if x.dtype.kind != "f":
@@ -191,14 +194,14 @@ def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Tensor,
             f"the loss: logits of shape {x.shape} (classes in dim {dim}) need targets of shape {x.shape[:dim] + x.shape[dim + 1 :]}, "
             f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
         )
-    kept: Tensor = target != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
-    ids = minigrad.where(kept, target, 0)
-    ids_in_range(ids.data, x.shape[dim], "target")
+    kept = target.data != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
+    ids = target.data if kept.all() else np.where(kept, target.data, 0)
+    ids_in_range(ids, x.shape[dim], "target")
     return dim, kept, ids
 
 
-def _averaged(losses: Tensor, kept: Tensor, reduction: str) -> Tensor:
-    return losses.sum() / float(kept.data.sum()) if reduction == "mean" else _reduced(losses, reduction)
+def _averaged(losses: Tensor, kept: Array, reduction: str) -> Tensor:
+    return losses.sum() / float(np.count_nonzero(kept)) if reduction == "mean" else _reduced(losses, reduction)
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:

@@ -179,7 +179,7 @@ class Module:
         if any(array.dtype.kind != "f" for array in data):
             raise TypeError(f"to({data[0].dtype}): the numbers of a module stay floats, float32 or float64")
         grads = [None if t.grad is None else t.grad.to(*what, dtype=dtype, device=device) for t in own]
-        set_all((t, name, x) for name, new in (("_data", data), ("_grad", grads)) for t, x in zip(own, new, strict=True))
+        set_all([(t, name, x) for name, new in (("_data", data), ("_grad", grads)) for t, x in zip(own, new, strict=True)])
         return self
 
     def float(self) -> Self:

@@ -26,7 +26,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     total = minigrad.stack([g.norm(norm_type) for g in grads]).norm(norm_type)
     scale = max_norm / (total.item() + 1e-6)
     if scale < 1.0 or math.isnan(scale):
-        set_all((p, "_grad", p.grad * scale) for p in parameters if p.grad is not None)
+        set_all([(p, "_grad", p.grad * scale) for p in parameters if p.grad is not None])
     return total
 
 

@@ -138,6 +138,8 @@ def integer(value: Any, what: str) -> int:
 
 def sizes_of(sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
     """Both spellings of a size, f(2, 3) and f((2, 3)), as one tuple of ints."""
+    if all(type(n) is int for n in sizes):
+        return sizes
     if len(sizes) == 1 and isinstance(sizes[0], Iterable) and (not hasattr(sizes[0], "ndim") or sizes[0].ndim):
         sizes = tuple(sizes[0])
     return tuple(integer(n, what) for n in sizes)
@@ -166,7 +168,10 @@ def axes_of(dim: Dim, ndim: int, op: str, keepdim: bool = False) -> tuple[int, .
 
 def filled_shape(shape: tuple[int, ...], old: tuple[int, ...], op: str) -> tuple[int, ...]:
     """The new shape with its one -1 worked out; a ValueError where the elements don't fit."""
-    total, known = math.prod(old), math.prod(n for n in shape if n != -1)
+    total = math.prod(old)
+    if math.prod(shape) == total and min(shape, default=0) >= 0:
+        return shape
+    known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) == 1 and known and total % known == 0:
         return tuple(total // known if n == -1 else n for n in shape)
     if min(shape, default=0) < 0 or known != total:

@@ -78,23 +78,28 @@ def matmul(a: Array, b: Array) -> Result:
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Result:
     """Y = X @ W^T + b,  (..., k), (m, k), (m) -> (..., m).   dX = G @ W,  dW = G^T @ X,  db = G summed over its rows"""
-    y = _rows(x, weight.T)
+    rows = _flat(x)
+    y = rows @ weight.T
     if bias is not None:
         y += bias
     return (
-        y,
-        lambda g: _rows(g, weight),
-        lambda g: _flat(g).T @ _flat(x),
-        lambda g: _flat(g).sum(axis=0),
+        _like(x, y),
+        lambda g: _like(x, _flat(g) @ weight),
+        lambda g: _flat(g).T @ rows,
+        lambda g: np.add.reduce(_flat(g)),
     )
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # (..., k) -> (rows, k)
+    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # (..., k) -> (rows, k)
+
+
+def _like(x: Array, rows: Array) -> Array:
+    return rows if x.ndim == 2 else rows.reshape(*x.shape[:-1], rows.shape[1])  # (rows, m) -> (..., m), ... as in x
 
 
 def _rows(x: Array, matrix: Array) -> Array:
-    return (_flat(x) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])  # (..., k) @ (k, m) -> (..., m)
+    return _like(x, _flat(x) @ matrix)  # (..., k) @ (k, m) -> (..., m)
 
 
 # Elementwise functions ----------------------------------------------------------------------------------------
@@ -214,8 +219,8 @@ def max(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     top = x.max(axis=axis, keepdims=True)
 
     def dx(g: Array) -> Any:
-        hit = ((x == top) | (x != x)).astype(x.dtype)  # NaN is never equal to itself, and is what max() returns
-        return _kept(g, axis, keepdims) * hit / hit.sum(axis=axis, keepdims=True)
+        hit = (x == top) | (x != x)  # NaN is never equal to itself, and is what max() returns
+        return np.where(hit, _kept(g, axis, keepdims) / hit.sum(axis=axis, keepdims=True, dtype=x.dtype), 0)
 
     return top if keepdims else top.squeeze(axis), dx
 
@@ -227,7 +232,12 @@ def norm(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     x = x / scale
     root = np.sqrt(np.square(x).sum(axis=axis, keepdims=True))
     y = scale * root
-    return _in_rows(y if keepdims else y.squeeze(axis)), lambda g: _kept(g, axis, keepdims) * (x / np.where(root == 0, 1, root))
+    flat = root == 0
+
+    def dx(g: Array) -> Any:
+        return np.where(flat, 0, _kept(g, axis, keepdims) * (x / np.where(flat, 1, root)))
+
+    return _in_rows(y if keepdims else y.squeeze(axis)), dx
 
 
 def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:
@@ -354,7 +364,7 @@ def reshape(x: Array, shape: tuple[int, ...]) -> Result:
 
 def transpose(x: Array, axes: tuple[int, ...]) -> Result:
     """y = x with its axes in another order.   dx = g with the order undone"""
-    return x.transpose(axes), lambda g: g.transpose(np.argsort([i % x.ndim for i in axes]))
+    return x.transpose(axes), lambda g: g.transpose(sorted(range(x.ndim), key=[i % x.ndim for i in axes].__getitem__))
 
 
 def expand(x: Array, shape: tuple[int, ...]) -> Result:

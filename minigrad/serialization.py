@@ -81,8 +81,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _read(archive: zipfile.ZipFile, file: IO[bytes]) -> Any:
-    names, size, unpacked = archive.namelist(), file.seek(0, os.SEEK_END), sum(info.file_size for info in archive.infolist())
-    if unpacked > 100 * size + 2**26:
+    infos, size = archive.infolist(), file.seek(0, os.SEEK_END)
+    names, packed, unpacked = [i.filename for i in infos], sum(i.compress_size for i in infos), sum(i.file_size for i in infos)
+    if packed > size or unpacked > 100 * size + 2**26:
         raise ValueError(f"its {size} bytes would unpack to {unpacked}")
     if any(n != _STRUCTURE and not n.endswith(".npy") for n in names):
         raise ValueError(f"it should hold arrays (.npy) and {_STRUCTURE}, and holds {short(names)}")

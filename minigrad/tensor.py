@@ -12,8 +12,7 @@ import inspect
 import itertools
 import operator
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, Self, TypeVar, cast
 
@@ -70,10 +69,10 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     return g
 
 
-def set_all(changes: Iterable[tuple[object, str, Any]]) -> None:
+def set_all(changes: list[tuple[Any, str, Any]]) -> None:
     """Set (object, attribute, value) for all of them or, if Ctrl-C comes, for none: Python looks for signals between two of
     its own instructions, and this is a single one, however many changes there are."""
-    deque(itertools.starmap(setattr, list(changes)), maxlen=0)
+    any(itertools.starmap(setattr, changes))  # any() goes to the end, for setattr answers None
 
 
 class no_grad:

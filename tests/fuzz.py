@@ -505,19 +505,20 @@ OPS: dict[str, Row] = {
     "scaled_dot_product_attention": attention,
 }
 
-# Where the two are meant to differ: patterns of the one step that is left after shrinking (before `view` also more) and the difference
+# Where the two are meant to differ: patterns of what is left after shrinking (one step; after a transpose also more) and the difference
 DECIDED = {
     "masked_fill refuses a value that the dtype can't hold; PyTorch drops the fraction": r"masked_fill: a tensor of dtype (bool|int64)",
     "float32 and float64 meet in float64; PyTorch wants one dtype":
         r"(@|matmul|scatter|_norm|attention|allclose).* (PyTorch RuntimeError: .*(type|did not match)|minigrad float64 \| PyTorch float32)",
-    "a source longer than the index has a gradient": r"scatter.* PyTorch RuntimeError: Function ScatterBackward0 .*shape",
-    "PyTorch gets the shapes of attention over nothing wrong, or doesn't check them":
-        r"attention.* (shape at (\S+: minigrad \(.*\b0\b|\w+\.grad)|don't fit: .*\b0\b.*goes on)",
-    "an id out of range is an error also where nothing is picked": r"\] # .*minigrad IndexError: .* out of bounds .*PyTorch goes on",
+    "a source longer than the index has a gradient": r"scatter.* PyTorch backward: RuntimeError: Function ScatterBackward0 .*shape",
+    "PyTorch takes a short way through attention over nothing: wrong shapes, no checks, no gradient":
+        r"reshape\(\((\d+, )*0[,)].*attention.* # (shape|requires_grad|minigrad raises) at",
+    "an id out of range is an error also where nothing is picked": r"\] # minigrad raises .*IndexError: .* out of bounds .*PyTorch goes on",
     "attn_mask together with is_causal is always an error": r"attention: give attn_mask or is_causal=True, not both",
-    "here view takes more results of ops on transposed tensors": r"\.view.* PyTorch RuntimeError: view size is not compatible",
-    "view: attention lays its output out like the queries, 2 ** x like x": r"(attention|\*\*).*\.view.* minigrad RuntimeError: view",
     "a mask may have more leading lengths than the queries": r"attention.* PyTorch RuntimeError: output with shape .* broadcast",
+    "view takes more results of ops on transposed tensors": r"\.view.* PyTorch RuntimeError: view size is not compatible",
+    "view of transposed: attention lays its output out like the queries, 2 ** x like x": r"(attention|\*\*).*\.view.* minigrad RuntimeError: view",
+    "nll_loss of a transposed tensor has a gradient": r"nll_loss.* PyTorch backward: RuntimeError: grad_input must be contiguous",
 }
 # fmt: on
 
@@ -714,8 +715,8 @@ def fuzz(seeds: Iterable[str], alone: bool, progress: Callable[[Figures], None] 
         elif first:
             program = shrink(program, lambda p, kind=first.kind: (d := check(p)) is not None and d.kind == kind)
             detail = (check(program) or first).detail
-            line = " ".join(step.line(k) for k, step in program.steps.items()) + f" # {detail}"
-            reasons = [why for why, pattern in DECIDED.items() if (len(program.steps) == 1 or "view" in why) and re.search(pattern, line)]
+            line = f"{'; '.join(program.lines()[:-1])} # {detail}"
+            reasons = [why for why, p in DECIDED.items() if (len(program.steps) == 1 or "transposed" in why) and re.search(p, line)]
             figures.decided.update(reasons[:1])
             figures.failures += [] if reasons else [(seed, program, detail)]
         progress(figures)

@@ -13,6 +13,7 @@
 import argparse
 import contextlib
 import gc
+import hashlib
 import itertools
 import math
 import os
@@ -89,12 +90,23 @@ class Training:
 
     def numbers(self) -> list[Any]:
         """All that a step may change, byte by byte."""
-        found: list[Any] = []
+        found: list[Any] = [{**group, "params": None} for group in self.optimizer.param_groups]
         for p in self.model.parameters():
             state = self.optimizer.state.get(p, {})
             found += [p.data.tobytes(), None if p.grad is None else p.grad.data.tobytes()]
             found += [x.tobytes() if isinstance(x, np.ndarray) else x for x in state.values()]
         return found
+
+
+def fingerprint(directory: Path) -> str:
+    """Of all that a seed decides: random numbers, a training, and the file in which they are saved."""
+    training = Training(3)
+    for _ in range(5):
+        training.step()
+    draws = [minigrad.rand(5), minigrad.randn(5), minigrad.randperm(9), minigrad.multinomial(minigrad.ones(7), 5)]
+    parts = {"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict()}
+    minigrad.save({**parts, "draws": draws, "dropped": F.dropout(minigrad.ones(9))}, directory / "all")
+    return hashlib.sha256((directory / "all").read_bytes()).hexdigest()
 
 
 # Memory and depth ---------------------------------------------------------------------------------------------
@@ -118,7 +130,7 @@ def resident() -> int:
 
 def tensors() -> int:
     """How many tensors and modules are alive."""
-    return sum(isinstance(thing, Tensor | nn.Module) for thing in gc.get_objects())
+    return sum(issubclass(type(thing), Tensor | nn.Module) for thing in gc.get_objects())  # not isinstance: it asks lazy modules
 
 
 def memory(n: int) -> tuple[int, int]:
@@ -274,6 +286,7 @@ def everywhere(name: str, opcodes: bool = False, last: int = sys.maxsize) -> int
         return training
 
     action, other, training = ACTIONS[name], ready(1), ready()
+    other.optimizer.param_groups[0]["lr"] = 0.5
     states = [training.numbers()]
     with Interruption(math.inf, opcodes) as whole:
         action(training, other)
@@ -343,8 +356,8 @@ def kill(n: int, directory: Path) -> dict[str, int]:
     return {"kills": n, "whole files": n, "in the middle of a save": len(left), "with new checkpoints": reached, "checkpoints": last}
 
 
-def flips(n: int, directory: Path) -> dict[str, int]:
-    """Change one byte of a small file, n times, and cut it off at each byte: an error or the right numbers, nothing else."""
+def flips(n: int, directory: Path, stride: int = 1) -> dict[str, int]:
+    """Change one byte of a small file, n times, and cut it off at each (or every stride-th) byte: an error or the right numbers."""
     path, random = directory / "small.npz", np.random.default_rng(0)
     saved = {"w": minigrad.tensor([[1.5, -2.0], [0.25, 3.0]]), "step": 3, "names": ["a", "b"], "more": {"ids": minigrad.tensor([7, 8])}}
 
@@ -364,7 +377,7 @@ def flips(n: int, directory: Path) -> dict[str, int]:
     minigrad.save(saved, path)
     whole = path.read_bytes()
     counts = {"bytes": len(whole), "cut off": 0, "refused": 0, "changed": 0, "noticed": 0, "harmless": 0}
-    for length in range(len(whole)):
+    for length in range(0, len(whole), stride):
         path.write_bytes(whole[:length])
         counts["cut off"] += 1
         counts["refused"] += not loads()

@@ -1,6 +1,5 @@
 """Seeds: the same seed gives the same bits, in every run, thread and process; and nobody else's generator is touched."""
 
-import hashlib
 import os
 import random
 import subprocess
@@ -20,21 +19,11 @@ import minigrad
 from minigrad import tensor
 
 
-def fingerprint(directory: Path) -> str:
-    """Of everything that a seed should decide: random numbers, a training, and the file that it is saved in."""
-    training = soak.Training(3)
-    for _ in range(5):
-        training.step()
-    draws = [minigrad.rand(5), minigrad.randn(5), minigrad.randperm(9), minigrad.multinomial(minigrad.ones(7), 5), F.dropout(minigrad.ones(9))]
-    minigrad.save({"model": training.model.state_dict(), "optimizer": training.optimizer.state_dict(), "draws": draws}, directory / "all")
-    return hashlib.sha256((directory / "all").read_bytes()).hexdigest()
-
-
 def test_the_same_bits_in_every_run_thread_and_process_whatever_python_hashes(tmp_path: Path) -> None:
-    expected = fingerprint(tmp_path)
-    assert fingerprint(tmp_path) == expected
-    assert together(lambda: fingerprint(tmp_path)) == [expected]
-    program = "import sys, pathlib, test_seeds; print(test_seeds.fingerprint(pathlib.Path(sys.argv[1])))"
+    expected = soak.fingerprint(tmp_path)
+    assert soak.fingerprint(tmp_path) == expected
+    assert together(lambda: soak.fingerprint(tmp_path)) == [expected]
+    program = "import sys, pathlib, soak; print(soak.fingerprint(pathlib.Path(sys.argv[1])))"
     paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
     runs = []
     for seed in ("0", "1", "4242"):
@@ -55,7 +44,7 @@ def test_no_generator_but_our_own_is_touched(tmp_path: Path) -> None:
     random.seed(1)
     before = foreign_generators()
     test_edges.walk()
-    fingerprint(tmp_path)
+    soak.fingerprint(tmp_path)
     minigrad.load(tmp_path / "all")
     for name in ("normal_", "uniform_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"):
         getattr(nn.init, name)(minigrad.zeros(3, 5))

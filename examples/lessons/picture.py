@@ -56,7 +56,7 @@ class Picture:
                     box = f'x="{x + cell * j}" y="{y + cell * i}" width="{cell}" height="{cell}"'
                     self.parts.append(f'<rect {box} class="w" fill-opacity="{w:.2f}"/>')
                 if w >= 0.05 and cell >= 26:
-                    self._text(x + cell * (j + 0.5), y + cell * (i + 0.5) + 4, f"{w:.2f}", "m o" if w > 0.6 else "m n")
+                    self._text(x + cell * (j + 0.5), y + cell * (i + 0.5) + 4, f"{w:.2f}", "m o" if w > 0.7 else "m n")
         self.parts.append(f'<rect x="{x}" y="{y}" width="{cell * len(columns)}" height="{cell * len(rows)}" class="g"/>')
 
     def lines(self, series, title, x_label, y_label, log="", wide=390, high=250):
