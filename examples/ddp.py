@@ -25,25 +25,26 @@ from torch.nn.parallel import DistributedDataParallel
 PROCESSES = 2
 
 
-def build(weights: Any, options: dict[str, Any]) -> to_pytorch.Decoder:
+def build(weights: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """The model and its optimizer."""
     model = to_pytorch.Decoder(len(weights["embedding.weight"]), options)
     model.load_state_dict(to_pytorch.weights_there(weights))
-    return model
+    return model, char_model.optimizer_of(model, options, torch.optim.AdamW)
 
 
-def train(model: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> list[float]:
+def train(model: Any, optimizer: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> list[float]:
     """The same steps, whoever wraps the model."""
     torch.set_num_threads(1)
-    optimizer = char_model.optimizer_of(model, options, torch.optim.AdamW)
     return [to_pytorch.update(model, optimizer, batch, step, options) for step, batch in enumerate(batches)]
 
 
 def process(rank: int, folder: str, weights: Any, batches: list[torch.Tensor], options: dict[str, Any]) -> None:
     """What each of the processes does; the ranks count them."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
-    shared = DistributedDataParallel(build(weights, options))
-    losses = train(shared, [batch.chunk(PROCESSES)[rank] for batch in batches], options)
-    torch.save({"losses": losses, "model": shared.module.state_dict()}, f"{folder}/{rank}.pt")
+    model, optimizer = build(weights, options)
+    shared = DistributedDataParallel(model)
+    losses = train(shared, optimizer, [batch.chunk(PROCESSES)[rank] for batch in batches], options)
+    torch.save({"losses": losses, "model": model.state_dict()}, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
@@ -57,6 +58,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     weights = run.saved["model"] if run.saved else char_model.build(options, len(run.data.characters)).state_dict()
     batches = [torch.from_numpy(run.data.batch(2 * max(1, options["batch"] // 2)).numpy()) for _ in range(args.steps)]
 
+    model, optimizer = build(weights, options)  # before the processes start: forked ones then find loaded what PyTorch loads for it
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         workers = [context.Process(target=process, args=(rank, folder, weights, batches, options)) for rank in range(PROCESSES)]
@@ -67,8 +69,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         if any(worker.exitcode for worker in workers):
             sys.exit(f"a process failed: exit codes {[worker.exitcode for worker in workers]}")
         halves = [torch.load(f"{folder}/{rank}.pt") for rank in range(PROCESSES)]
-    model = build(weights, options)
-    losses = train(model, batches, options)  # one process, the whole batch
+    losses = train(model, optimizer, batches, options)  # one process, the whole batch
 
     for step in range(0, args.steps, max(1, args.steps // 5)):
         one, other = (half["losses"][step] for half in halves)

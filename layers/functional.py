@@ -93,7 +93,7 @@ def silu(input: Tensor) -> Tensor:
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * P(N(0, 1) <= x) = x (1 + erf(x / sqrt 2)) / 2  (Hendrycks & Gimpel 2016); with approximate="tanh" their formula
-    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2. Where x < 0 both 1 + ... cancel, so they are written as erfc and sigmoid."""
+    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2. For x < 0 the sums 1 + ... cancel, so they are computed as erfc and as a sigmoid."""
     x = checked(input, Tensor, "gelu")
     if approximate == "none":
         return 0.5 * x * (x * -math.sqrt(0.5)).erfc()  # 1 + erf(u) = erfc(-u)

@@ -175,7 +175,7 @@ class Module:
     def to(self, *what: Any, dtype: Any = None, device: Any = None) -> Self:
         """All parameters and float buffers in another dtype, or "cpu"."""
         own = [t for module in self.modules() for _, t in module._parts() if isinstance(t, Tensor) and t.dtype.kind == "f"]
-        data = [t.detach().to(*what, dtype=dtype, device=device).data for t in own]
+        data = [t.to(*what, dtype=dtype, device=device).data for t in own]
         if any(array.dtype.kind != "f" for array in data):
             raise TypeError(f"to({data[0].dtype}): the numbers of a module stay floats, float32 or float64")
         grads = [None if t.grad is None else t.grad.to(*what, dtype=dtype, device=device) for t in own]

@@ -1,7 +1,8 @@
 """From logits to the next token. Each filter takes logits (..., v) and returns logits, so they can be chained; -inf = never.
 
-choose = lambda logits: sample(top_p(temperature(logits, 0.8), 0.95))
-for token in generate(model, ids, 100, choose): ...
+A sampler is a function of logits, made of these; `generate` calls it for each token:
+
+    for token in generate(model, ids, 100, lambda logits: sample(top_p(temperature(logits, 0.8), 0.95))): ...
 """
 
 from __future__ import annotations

@@ -232,12 +232,7 @@ def norm(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     x = x / scale
     root = np.sqrt(np.square(x).sum(axis=axis, keepdims=True))
     y = scale * root
-    flat = root == 0
-
-    def dx(g: Array) -> Any:
-        return np.where(flat, 0, _kept(g, axis, keepdims) * (x / np.where(flat, 1, root)))
-
-    return _in_rows(y if keepdims else y.squeeze(axis)), dx
+    return _in_rows(y if keepdims else y.squeeze(axis)), lambda g: _kept(g, axis, keepdims) * (x / np.where(root == 0, 1, root))
 
 
 def logsumexp(x: Array, axis: Axis, keepdims: bool = False) -> Result:

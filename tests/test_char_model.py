@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,11 @@ def test_windows_of_the_grammar_begin_with_sentences(char_model):
         assert len(window) == 33
         char_model.oracle(window)  # a KeyError for anything that isn't the grammar
         assert is_sentence(window[: window.index("。") + 1])
+    for window, following in pairwise(text.windows):
+        inside = [window[i:] for i in range(10, 23) if window[i - 1] == "。"]
+        assert not any(following.startswith(tail) for tail in inside)  # they don't overlap
+    text.windows = ["这只猫在跑。"]
+    assert text.baselines()["oracle"] == pytest.approx(-np.mean(np.log([1 / 3, 0.4 / 4, 1 / 2, 1 / 4, 1])))
 
 
 def test_the_baselines_count(char_model, tmp_path):
@@ -216,6 +222,13 @@ def test_a_step_clips_the_gradient_and_follows_the_schedule(char_model, prose, m
     char_model.update(model, optimizer, text.batch(4), 9, options)
     assert norms == [pytest.approx(1.0, abs=1e-3)]
     assert [group["lr"] for group in optimizer.param_groups] == [0.25, 0.25]  # half way up, at the tenth of 20 steps
+
+
+def test_the_rate_falls_until_the_last_step_but_not_before_the_default(char_model, prose):
+    for options, until in (([], 600), (["--steps", "10"], 600), (["--steps", "900"], 900), (["--steps", "10", "--decay", "40"], 40)):
+        _, options, _, _ = prepared(char_model, prose, *options)
+        assert options["decay"] == until
+        assert char_model.learning_rate(until - 1, options) == pytest.approx(options["lr"] / 10)
 
 
 def test_weights_decay_in_matrices_only(char_model, prose):

@@ -427,7 +427,8 @@ def test_nothing_is_said_about_infinities_and_underflow_whatever_numpy_was_told(
         assert minigrad.as_tensor(small).float().tolist() == [0, math.inf, 1]
         assert (minigrad.ones(3) * small).tolist() == (small * minigrad.ones(3)).tolist() == [0, math.inf, 1]
         x = minigrad.ones(3)
-        x[:] = small
+        x[:] = tensor(small)
+        x[1] = 1e300
         x *= tensor(small)
         assert x.tolist() == [0, math.inf, 1]
         y = minigrad.ones(3, requires_grad=True)
@@ -438,7 +439,7 @@ def test_nothing_is_said_about_infinities_and_underflow_whatever_numpy_was_told(
         assert holes.bool().tolist() == [True, True, True]
         assert holes.long().dtype == np.int64
         assert not holes.allclose(holes)
-        assert tensor(small).allclose(tensor(small * 2), atol=1e-320) is False
+        assert not tensor(small).allclose(tensor(np.array([1e-306, 1.0, 1.0])))
         assert holes.sort().indices.tolist() == [2, 1, 0]
         assert "nan" in f"{holes!r} {tensor(small)!r}"
         model.load_state_dict({"weight": np.full((4, 4), 1e300), "bias": np.full(4, 1e-300)})
@@ -447,7 +448,7 @@ def test_nothing_is_said_about_infinities_and_underflow_whatever_numpy_was_told(
         nn.init.normal_(model.weight, std=1e-40)
         assert minigrad.multinomial(tensor(np.array([5e-324, 1.0])), 2).tolist() == [1, 0]
         tiny = tensor(np.array([1e-160, 2.0]), requires_grad=True)
-        assert minigrad.gradcheck(lambda x: x * x * 1e-160, tiny)
+        assert minigrad.gradcheck(lambda x: x * 1e-310, tiny)
         for optimizer in (minigrad.optim.SGD([tiny], lr=1e-300), minigrad.optim.Adam([tiny], lr=1e-300)):
             (tiny * tiny).sum().backward()
             optimizer.step()

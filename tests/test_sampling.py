@@ -75,6 +75,11 @@ def test_far_logits_neither_overflow_nor_fail():
         assert set(ids[:, 1].tolist()) == {0, 2}
 
 
+def test_a_zero_among_the_random_numbers_does_no_harm(monkeypatch):
+    monkeypatch.setattr(minigrad, "rand", lambda shape, dtype: minigrad.tensor([0.0, 0.5], dtype=dtype))
+    assert gumbel_max(minigrad.tensor([100.0, 0.0])).item() == 0
+
+
 # Filtering --------------------------------------------------------------------------------------------------------
 
 
@@ -123,9 +128,9 @@ def test_top_p_keeps_the_smallest_set_that_reaches_p():
 
 
 def test_top_p_of_1_keeps_even_what_rounding_would_lose():
-    logits = minigrad.tensor([[0.0, -20.0, -40.0, -80.0]])
+    logits = minigrad.tensor([[0.0, -20.0, -40.0, -80.0], [0.0, -80.0, -90.0, -80.0]])
     assert top_p(logits, 1.0).equal(logits)
-    assert kept(top_p(logits, 1 - 1e-9)) == [[0, 1]]
+    assert kept(top_p(logits, 1 - 1e-9)) == [[0, 1], [0]]
 
 
 def test_filters_chain():
@@ -191,6 +196,9 @@ def test_a_step_costs_one_token_until_the_context_is_full(monkeypatch):
     seen.clear()
     generated(net, list(range(12)), 2)
     assert [(len(ids), cached) for ids, cached in seen] == [(8, False)] * 2
+    seen.clear()
+    generated(net, [1, 2, 3], 3, use_cache=False)
+    assert [(len(ids), cached) for ids, cached in seen] == [(3, False), (4, False), (5, False)]
 
 
 def test_tokens_come_one_by_one_outside_the_graph():
