@@ -69,12 +69,6 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     return g
 
 
-def set_all(changes: list[tuple[Any, str, Any]]) -> None:
-    """Set (object, attribute, value) for all of them or, if Ctrl-C comes, for none: Python looks for signals between two of
-    its own instructions, and this is a single one, however many changes there are."""
-    any(itertools.starmap(setattr, changes))  # any() goes to the end, for setattr answers None
-
-
 class no_grad:
     """Switch recording off in this thread: `with no_grad(): ...`, or `@no_grad()` above a function."""
 
@@ -346,6 +340,12 @@ def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
     t = wrap(array, into=kind.__new__(kind))
     t._requires_grad = requires_grad
     return t
+
+
+def set_all(changes: list[tuple[Any, str, Any]]) -> None:
+    """Set (object, attribute, value) for all of them or, if Ctrl-C comes, for none: Python looks for signals between two of
+    its own instructions, and this is a single one, however many changes there are."""
+    any(itertools.starmap(setattr, changes))  # any() goes to the end, for setattr answers None
 
 
 def _used_up(node: Tensor) -> RuntimeError:

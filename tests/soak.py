@@ -6,6 +6,7 @@
     python tests/soak.py everywhere      Ctrl-C before each single bytecode instruction of a step, of zero_grad, of loading
     python tests/soak.py kill            SIGKILL at 200 random moments while files are saved
     python tests/soak.py flips           1,000 random bytes of a file changed, and the file cut off at each byte
+    python tests/soak.py edges           the largest float32 errors of test_edges.py, as it counts them
 
 --n N changes the number. Each prints what it found and ends with an error if a promise was broken.
 """
@@ -395,9 +396,19 @@ def flips(n: int, directory: Path, stride: int = 1) -> dict[str, int]:
     return counts
 
 
+def edges() -> None:
+    import test_edges as t
+
+    for name, (*_, value, gradient) in t.TABLE.items():
+        print(f"{name}: value {t.errors(name)[0]:.1f} ulp (bound {value}), gradient {t.errors(name)[1]:.1f} (bound {gradient})")
+    print("attention:", {name: round(max(t.attention_errors(name)), 1) for name in t.ATTENTIONS}, "(bound 8)")
+    print("heads:", round(max(*t.heads_errors(False), *t.heads_errors(True)), 1), "(bound 6)")
+    print("optimizers:", {name: round(t.optimizer_error(name), 1) for name in t.OPTIMIZERS}, "(bound 8)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["memory", "depth", "interrupt", "everywhere", "kill", "flips"])
+    parser.add_argument("what", choices=["memory", "depth", "interrupt", "everywhere", "kill", "flips", "edges"])
     parser.add_argument("--n", type=int)
     args = parser.parse_args()
     begin = time.perf_counter()
@@ -422,8 +433,10 @@ def main() -> None:
                 print(f"{action}: interrupted at {everywhere(action, opcodes=True)} moments, each time as before or as after")
         elif args.what == "kill":
             print(kill(args.n or 200, Path(name)))
-        else:
+        elif args.what == "flips":
             print(flips(args.n or 1000, Path(name)))
+        else:
+            edges()
     print(f"{time.perf_counter() - begin:.0f} s")
 
 

@@ -96,24 +96,22 @@ def averaged(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 RIGHT = {"softmax": ops.softmax, "unbroadcast": engine.unbroadcast}
-PLANTED: list[tuple[Any, str, Callable[..., Any], str]] = [
-    (ops, "getitem", overwriting_getitem, "y"),
-    (ops, "sum", forgetful_sum, "y"),
-    (ops, "matmul", transposed_matmul, "y"),
-    (engine, "unbroadcast", averaged, "y"),
-    (ops, "softmax", softmax_of_the_wrong_axis, "torch"),  # its gradient fits it: only the values are wrong
+PLANTED: list[tuple[Any, str, Callable[..., Any]]] = [
+    (ops, "getitem", overwriting_getitem),
+    (ops, "sum", forgetful_sum),
+    (ops, "matmul", transposed_matmul),
+    (engine, "unbroadcast", averaged),
+    (ops, "softmax", softmax_of_the_wrong_axis),  # its gradient fits it: only PyTorch can tell
 ]
+JUDGED = [(*plant, alone) for plant in PLANTED for alone in (True, False) if not (alone and plant[1] == "softmax")]
 
 
-@pytest.mark.parametrize("alone", [True, False], ids=["differences", "pytorch"])
-@pytest.mark.parametrize(("room", "name", "wrong", "needs"), PLANTED, ids=[p[1] for p in PLANTED])
+@pytest.mark.parametrize(("room", "name", "wrong", "alone"), JUDGED, ids=[f"{p[1]}-{'differences' if p[3] else 'pytorch'}" for p in JUDGED])
 def test_a_planted_bug_is_found_and_shrunk(
-    monkeypatch: pytest.MonkeyPatch, room: Any, name: str, wrong: Callable[..., Any], needs: str, alone: bool
+    monkeypatch: pytest.MonkeyPatch, room: Any, name: str, wrong: Callable[..., Any], alone: bool
 ) -> None:
     if not alone and not TORCH:
         pytest.skip("PyTorch isn't installed")
-    if alone and needs == "torch":
-        pytest.skip("central differences can't see it")
     monkeypatch.setattr(room, name, wrong)
     found = next(f for f in (fuzz.fuzz([f"2/{i}"], alone) for i in range(300)) if f.failures)
     _, program, _ = found.failures[0]
@@ -121,11 +119,12 @@ def test_a_planted_bug_is_found_and_shrunk(
     assert len(program.leaves) <= 3
     assert sum(a.size for a in program.leaves.values()) <= 12
     monkeypatch.undo()
-    assert not fuzz.against_differences(program)
+    repaired = fuzz.against_differences(program)
+    assert not repaired or repaired.kind == "unstable"  # at a kink
 
 
 def test_the_command_reports_a_planted_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--n", "20", "--alone"])
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--n", "7", "--alone"])
     assert fuzz.main() == 0
     monkeypatch.setattr(ops, "mul", lambda a, b: (a * b, lambda g: g * b, lambda g: g))
     assert fuzz.main() == 1

@@ -1,7 +1,8 @@
 """The tour, examples/README*.md, in every language: its programs run, what it says they print is what they print, its links lead somewhere.
 
 The quick lessons run here; all of them with --all-lessons. Training makes rounding differences between machines larger, so
-the output of a lesson is compared like this: all text must be equal, numbers may differ by 5 % + 0.03, heat maps by two greys.
+the output of a lesson is compared like this: all text must be equal, numbers may differ by 5 % + 0.03, and the cells of heat maps
+by two greys, but for 3 % of them.
 """
 
 import ast
@@ -27,6 +28,7 @@ LESSONS = sorted(file.stem for file in (EXAMPLES / "lessons").glob("[0-9][0-9]_*
 QUICK = ("run", "01_chain_rule", "10_thinking")
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan)")
 GREYS = " .:-=+*#%@"
+FEW = 0.03
 
 first = next(iter(BLOCKS))
 languages = pytest.mark.parametrize("name", TEXT)
@@ -77,11 +79,11 @@ def differences(got, expected):
     if text != other_text:
         ours, others = text.splitlines(), other_text.splitlines()
         return [(a, b) for a, b in zip(ours, others, strict=False) if a != b] or [(f"{len(ours)} lines", f"{len(others)} lines")]
-    return [(a, b) for (kind, a), (_, b) in zip(numbers, other_numbers, strict=True) if not near(kind, a, b)]
-
-
-def near(kind, a, b):
-    return abs(a - b) <= 2 if kind == "grey" else a == pytest.approx(b, rel=0.05, abs=0.03, nan_ok=True)
+    both = [(kind, a, b) for (kind, a), (_, b) in zip(numbers, other_numbers, strict=True)]
+    cells = [(a, b) for kind, a, b in both if kind == "grey"]
+    far = [(a, b) for a, b in cells if abs(a - b) > 2]
+    wrong = [(a, b) for kind, a, b in both if kind == "number" and a != pytest.approx(b, rel=0.05, abs=0.03, nan_ok=True)]
+    return wrong + (far if len(far) > FEW * len(cells) else [])
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +142,9 @@ def test_the_comparison_finds_what_it_should():
     assert differences(shown.replace("mask", "no mask"), shown) != []
     assert differences(shown.replace("@@@@", "@@  ", 1), shown) == [(0, 9)]
     assert differences(shown.replace("@@@@", "@@##", 1), shown) == []
+    large = shown * 5
+    assert differences(large.replace("@@@@", "@@  ", 1), large) == []  # one cell of 40
+    assert differences(large.replace("@@@@", "@@  ", 2), large) == [(0, 9), (0, 9)]
     assert differences(shown + "  [ok]\n", shown) == [("4 lines", "3 lines")]
 
 
@@ -222,6 +227,7 @@ def test_a_picture_is_what_the_script_draws(stem, run):
     texts, squares, lines = drawn(run(stem)[1])
     old_texts, old_squares, old_lines = drawn(EXAMPLES / "figures" / f"{stem}.svg")
     assert differences("\n".join(texts), "\n".join(old_texts)) == []
-    for place in squares.keys() | old_squares.keys():  # a square that isn't drawn has no colour
-        assert squares.get(place, 0) == pytest.approx(old_squares.get(place, 0), abs=0.08), place
+    places = squares.keys() | old_squares.keys()  # a square that isn't drawn has no colour
+    far = [place for place in places if abs(squares.get(place, 0) - old_squares.get(place, 0)) > 0.1]
+    assert len(far) <= FEW * len(places), far
     assert lines == pytest.approx(old_lines, abs=15)  # of some 300 points
