@@ -2,7 +2,7 @@
 
 It learns a small Chinese grammar whose exact entropy is known, so one can see how much of what is there it has found: the noun must
 fit the measure word before it (只 条 头), also across an adjective phrase, as in 这条又大又白的狗. Or a text of yours: --text FILE.
-See what breaks: --no-attention. For a longer text try --layers 2 --width 64 --heads 4 --length 64 --lr 3e-3 --steps 2000.
+See what breaks: --no-attention. For a longer text: --positions rotary --layers 2 --width 64 --heads 4 --length 64 --lr 5e-3 --steps 2000.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Watch attention learn: from random weights to reversing sequences of 12 digits, in a second or two.
+"""Watch attention learn: from random weights to reversing sequences of 12 digits, in about a second.
 
 The model is an embedding, learned positions, one attention head and a linear read-out; nothing else is needed, and that is the
 point. Each output position learns to look at the one input position it must copy from, and the attention map shows it.
@@ -240,7 +240,7 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
     for h, head in enumerate(maps):
         print(f"\nwhere each output digit (rows) looks among the input digits (columns){f', head {h}' if len(maps) > 1 else ''}:\n")
         print(heat_map(head, rows, columns))
-    print()
+    print(f"\n  weights from 0 to 1: '{SHADES}'; at the left of each row the digit that the model wrote\n")
     if args.save:
         options = {name: getattr(args, name) for name in ("task", "seed", "steps", "batch", "lr", "heads", "no_positions", "causal")}
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}

@@ -42,14 +42,6 @@ def scaled_dot_product_attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool =
     return output, weights
 
 
-def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -> Tensor:
-    """The output of the four steps in one op (minigrad/attention.py): same numbers, fewer trips to memory."""
-    n, m = _fitting(Q, K, V)
-    hidden = None if mask is None and n <= m else _hidden(n, m, causal, mask)  # (..., n, m); it refuses blind queries
-    array = None if hidden is None else hidden.data
-    return minigrad.apply(attention, Q, K, V, hidden=array, offset=m - n if causal else None, scale=1 / math.sqrt(Q.shape[-1]))
-
-
 def _fitting(Q: Tensor, K: Tensor, V: Tensor) -> tuple[int, int]:
     for x in (Q, K, V):
         if not isinstance(x, Tensor):
@@ -123,7 +115,7 @@ class MultiHeadAttention(Module):
         """The four steps in every head, heads merged, W_o."""
         if isinstance(mask, Tensor) and 2 < mask.ndim < max(Q.ndim, K.ndim):
             mask = mask.unsqueeze(-3)  # (..., 1, n, m): the same for all heads
-        if not return_weights:
+        if not return_weights:  # the same result as the four steps above, in one op (minigrad/attention.py): skip it at first
             output: Tensor = self.W_o(self.merge_heads(_fused(Q, K, V, self.causal, mask)))  # (..., n, d_model)
             return output
         output, weights = scaled_dot_product_attention(Q, K, V, self.causal, mask)
@@ -142,3 +134,11 @@ class MultiHeadAttention(Module):
 
     def extra_repr(self) -> str:
         return f"d_model={self.d_model}, num_heads={self.num_heads}, causal={self.causal}"
+
+
+def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -> Tensor:
+    """The output of the four steps in one op (minigrad/attention.py): same numbers, fewer trips to memory."""
+    n, m = _fitting(Q, K, V)
+    hidden = None if mask is None and n <= m else _hidden(n, m, causal, mask)  # (..., n, m); it refuses blind queries
+    array = None if hidden is None else hidden.data
+    return minigrad.apply(attention, Q, K, V, hidden=array, offset=m - n if causal else None, scale=1 / math.sqrt(Q.shape[-1]))

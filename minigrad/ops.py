@@ -315,14 +315,14 @@ def cross_entropy(x: Array, target: Array, kept: Array, smoothing: float = 0.0) 
 
 
 def _total(x: Array, axis: Axis) -> Array:
-    if x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 256 and x.dtype.kind == "f":
+    if x.size > 512 and x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 256 and x.dtype.kind == "f":
         total: Array = x @ np.ones((x.shape[-1], 1), x.dtype)
         return total
     return np.add.reduce(x, axis=axis, keepdims=True)
 
 
 def _top(x: Array, axis: Axis) -> Array:
-    if x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 32 < x.size // 32:
+    if x.size > 1024 and x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 32:
         upright = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)
         return np.asarray(np.maximum.reduce(upright, axis=0, initial=-math.inf)).reshape(*x.shape[:-1], 1)
     return np.asarray(np.maximum.reduce(x, axis=axis, keepdims=True, initial=-math.inf))  # of an empty row: -inf, not an error

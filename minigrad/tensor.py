@@ -47,7 +47,7 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     value, *vjps = quiet.copy().run(op, *arrays, **options)
     y = wrap(value)
     if not _mode.pauses:
-        pairs = [(x, vjp) for x, vjp in zip(inputs, vjps) if isinstance(x, Tensor) and x._requires_grad]  # noqa: B905
+        pairs = [(x, vjp) for x, vjp in zip(inputs, vjps) if isinstance(x, Tensor) and x._requires_grad]  # noqa: B905  op may offer more
         if pairs:
             y._requires_grad = True
             y._pairs = pairs
@@ -128,10 +128,11 @@ class Tensor(Methods):
         everyone who used it has been here and its gradient is complete: added up, before it is passed on.
         Each op is used up on the way, unless retain_graph=True; a second walk is a RuntimeError.
         """
-        set_all(quiet.copy().run(self._walk, self._seed(gradient), retain_graph))  # only now: an error on the way changes nothing
+        updates = quiet.copy().run(self._walk, self._seed(gradient), retain_graph)  # a copy: a context can't be entered twice
+        set_all(updates)  # only now: an error on the way changes nothing
 
     def _walk(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, str, Tensor]]:
-        grads: dict[Tensor, Array] = {self: seed}  # of tensors whose turn has not come yet
+        grads: dict[Tensor, Array] = {self: seed}  # of tensors whose turn has not come yet; keys by identity
         kept: list[tuple[Tensor, Array]] = []
         waiting = [(-self._birth, self)] if self._op else []  # a heap: the youngest comes first
         while waiting:
