@@ -184,13 +184,13 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     for name, value in was.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
-    if args.steps < 0 or args.batch < 1 or not args.lr > 0:
+    if args.steps < 0 or args.batch < 1 or not 0 < args.lr < math.inf:
         parser.error(f"--steps must be at least 0, --batch at least 1 and --lr above 0; got {args.steps}, {args.batch}, {args.lr}")
     if args.heads < 1 or D_MODEL % args.heads:
         parser.error(f"--heads must divide the model's width {D_MODEL}, got {args.heads}")
     for path in (args.plot, args.save):
-        if path and not Path(path).resolve().parent.is_dir():
-            parser.error(f"{path}: there is no such folder")  # now, not after the training
+        if path and (not Path(path).resolve().parent.is_dir() or Path(path).is_dir()):
+            parser.error(f"{path}: there is no such folder, or it is a folder itself")  # now, not after the training
     return args
 
 

@@ -207,7 +207,16 @@ class Module:
             return f"{type(self).__name__}(\n  " + "\n  ".join([own] * bool(own) + lines) + "\n)"
         return f"{type(self).__name__}({own})"
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Tensor) and not isinstance(value, Parameter) and isinstance(vars(self).get(name), Parameter):
+            raise TypeError(
+                f"{name} is a Parameter, and a plain tensor in its place would not be trained: write Parameter(...), or {name}.data = ..."
+            )
+        super().__setattr__(name, value)
+
     def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self), name):  # a property, which Python asks for again here
+            raise AttributeError(f"{type(self).__name__}.{name} failed inside, with an AttributeError of its own")
         raise suggest(name, lambda: dir(self), type(self).__name__)
 
 

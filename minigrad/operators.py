@@ -128,6 +128,7 @@ class Operators:
         _data: Array
         _requires_grad: bool
         _op: Any
+        _piece: bool
         to: Callable[..., Tensor]
         matmul: Callable[..., Tensor]
         _frozen: Callable[[], bool]
@@ -217,11 +218,17 @@ class Operators:
             except IndexError as error:
                 why = f"{short(index)} is out of range" if "only integers" in str(error) else str(error)  # an int of more than 64 bits
                 raise IndexError(f"{why} (the tensor has shape {self.shape})") from None
+            y._piece = not any(isinstance(i, np.ndarray) for i in part)  # then its array is a part of ours
         return y
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """x[...] = value, for constants only: it rebinds x.data to a changed copy, so nothing that was recorded changes."""
         value = constant(value, self)
+        if self._piece:
+            raise RuntimeError(
+                "x[i][j] = value would change the piece that x[i] took out, and not x: write x[i, j] = value; "
+                "for a piece of your own take x[i].clone()"
+            )
         if self._frozen() or (isinstance(value, Operators) and value._frozen()):
             raise RuntimeError("x[...] = value would leave the graph: build the result instead, with where, masked_fill, scatter or cat")
         array = self._data.copy()

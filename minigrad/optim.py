@@ -44,8 +44,9 @@ class Optimizer:
         params = group["params"]
         group["params"] = [params] if isinstance(params, Tensor) else listed(params, 'the "params" of a group are a list of parameters')
         seen = {id(p) for g in self.param_groups for p in g["params"]}
+        some = any(isinstance(p, Tensor) and p.requires_grad for p in group["params"])  # beside frozen ones, which stay as they are
         for i, p in enumerate(group["params"]):
-            if not (isinstance(p, Tensor) and p.is_leaf and p.requires_grad):
+            if not (isinstance(p, Tensor) and p.is_leaf and some):
                 why = ""
                 if isinstance(p, Tensor):
                     why = ", which doesn't: set requires_grad=True, or leave it out" if p.is_leaf else f", computed by {p._op_name()}"
@@ -78,11 +79,9 @@ class Optimizer:
                 old = [self.state.get(p, {}) for p in params]
                 first = params[0]
                 joined = {k: self._joined(k, first, [s[k] for s in old]) if isinstance(v, np.ndarray) else v for k, v in old[0].items()}
-                data, grads = (
-                    self._joined("data", first, [p._data for p in params]),
-                    [p._grad._data.reshape(-1) for p in params if p._grad is not None],
-                )
-                moved, state = self._moved(data, np.concatenate(grads), joined, group)
+                data = self._joined("data", first, [p._data for p in params])
+                grads = np.concatenate([p._grad._data.reshape(-1) for p in params if p._grad is not None])
+                moved, state = self._moved(data, grads, joined, group)
                 pieces = {k: self._cut(k, v, params) for k, v in state.items() if isinstance(v, np.ndarray)}
                 for i, (p, piece) in enumerate(zip(params, self._cut("data", moved, params), strict=True)):
                     changes.append((p, "_data", piece))
@@ -109,7 +108,7 @@ class Optimizer:
         return np.concatenate([x.reshape(-1) for x in arrays])
 
     def _cut(self, name: str, row: Array, params: list[Tensor]) -> list[Array]:
-        pieces, end = [], 0
+        pieces, end, row = [], 0, row.astype(params[0]._data.dtype, copy=False)  # whatever the state or a gradient was
         for p in params:
             start, end = end, end + p._data.size
             pieces.append(row[start:end].reshape(p._data.shape))

@@ -89,7 +89,7 @@ def wrap(array: Any, into: Tensor | None = None) -> Tensor:
     """A constant around this very array, without the copy that `Tensor(array)` makes. (into: an object still without fields)"""
     t = _new(Tensor) if into is None else into
     t._data = array if type(array) is np.ndarray else np.asarray(array)  # NumPy's sum of everything is no array but a scalar
-    t._requires_grad = False
+    t._requires_grad = t._piece = False
     t._grad = t._op = None
     t._pairs = ()
     t._birth = next(_births)
@@ -104,7 +104,7 @@ class Tensor(Methods):
     `Tensor(data)` copies, as `minigrad.tensor(data)` does.
     """
 
-    __slots__ = ("__weakref__", "_birth", "_data", "_grad", "_keep", "_op", "_options", "_pairs", "_requires_grad")
+    __slots__ = ("__weakref__", "_birth", "_data", "_grad", "_keep", "_op", "_options", "_pairs", "_piece", "_requires_grad")
     _data: Array
     _requires_grad: bool
     _grad: Tensor | None
@@ -113,10 +113,9 @@ class Tensor(Methods):
     _options: dict[str, Any]
     _birth: int  # rises by one with every tensor: nothing can be used before it exists
     _keep: bool  # retain_grad() was asked for
+    _piece: bool  # x[...] made it: writing into it would not reach x
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        if not isinstance(requires_grad, bool):  # Tensor(2, 3)
-            raise TypeError(f"requires_grad must be True or False, got {arguments.short(requires_grad)}; sizes go to minigrad.zeros(2, 3)")
         wrap(arguments.array_of(data), into=self)
         self.requires_grad = requires_grad
 
@@ -155,7 +154,8 @@ class Tensor(Methods):
             if not retain_graph:
                 node._pairs = ()
         kept.extend(grads.items())  # whatever has not had its turn is a leaf
-        return [(x, "_grad", wrap(g.copy() if x._grad is None else x._grad._data + g)) for x, g in kept]  # a copy: none is shared
+        fresh = [(x, g.astype(x._data.dtype, "C") if x._grad is None else x._grad._data + g) for x, g in kept]  # astype copies
+        return [(x, "_grad", wrap(g)) for x, g in fresh]
 
     # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
 
@@ -214,6 +214,8 @@ class Tensor(Methods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):  # Tensor(2, 3)
+            raise TypeError(f"requires_grad must be True or False, got {arguments.short(value)}; sizes go to minigrad.zeros(2, 3)")
         if value and self._data.dtype.kind != "f":
             raise TypeError(f"a tensor of dtype {self.dtype} can't require a gradient: only floats can. Write 1.0 for 1, or call .float()")
         if self._op and not value:

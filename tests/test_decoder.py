@@ -1,5 +1,6 @@
 """Positions by their properties, the decoder layer by its formula, the language model by what must hold of it, and the cache."""
 
+import copy
 import math
 from collections import Counter
 
@@ -343,3 +344,11 @@ def test_with_the_cache_a_token_costs_its_own_maps_and_one_look_at_each_earlier_
     without = work(monkeypatch, lambda: net(a))
     assert without["linear"] == 200 * costs[200]["linear"]
     assert without["attention"] == 200 * costs[200]["attention"]
+
+
+def test_a_copied_cache_goes_on_by_itself():
+    model = nn.TinyTransformer(5, 8, 2, 2)
+    cache = Cache()
+    model(minigrad.tensor([1, 2, 3]), cache)
+    other = copy.deepcopy(cache)
+    assert model(minigrad.tensor([4]), other).equal(model(minigrad.tensor([4]), cache))

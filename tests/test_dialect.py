@@ -830,3 +830,18 @@ def test_after_a_transpose_these_lie_in_rows_again_and_can_be_viewed(call: Calla
 @pytest.mark.parametrize("call", ROWS)
 def test_pytorch_can_view_these_too(call: Callable[..., Any], torch: Any) -> None:
     assert call(torch, torch.tensor(X).permute(2, 1, 0)).view(-1).ndim == 1
+
+
+def test_writing_into_a_piece_is_an_error_that_names_the_way():
+    mask = minigrad.zeros(2, 2).bool()
+    with pytest.raises(RuntimeError, match=r"x\[i, j\] = value"):
+        mask[1][0] = True
+    mask[1, 0] = True
+    assert mask.tolist() == [[False, False], [True, False]]
+    x = minigrad.arange(3)
+    x[1:] += 5  # a piece of x, changed, and put back
+    y = x[minigrad.tensor([0, 2])]  # a copy, not a piece
+    y[0] = 9
+    own = x[1:].clone()
+    own[0] = 1
+    assert (x.tolist(), y.tolist(), own.tolist()) == ([0, 6, 7], [9, 7], [1, 7])

@@ -522,3 +522,23 @@ def test_super_init_may_be_called_and_forward_gets_every_argument():
     model = Scaled(3.0)
     assert names(model) == ["factor"]
     assert model(minigrad.tensor([2.0]), 5.0, 7.0, power=2).tolist() == [48.0]
+
+
+def test_a_plain_tensor_cannot_take_the_place_of_a_parameter():
+    layer = line()
+    with pytest.raises(TypeError, match=r"weight is a Parameter.*Parameter\(\.\.\.\)"):
+        layer.weight = minigrad.zeros(1, 1)
+    assert isinstance(layer.weight, nn.Parameter)
+    layer.weight = nn.Parameter(minigrad.zeros(1, 1))
+    layer.bias = None
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+
+
+def test_an_error_inside_a_property_is_told_as_such():
+    class Broken(nn.Module):
+        @property
+        def size(self):
+            return self.nothing
+
+    with pytest.raises(AttributeError, match="Broken.size failed inside"):
+        _ = Broken().size

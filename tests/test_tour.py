@@ -2,7 +2,7 @@
 
 The quick lessons run here; all of them with --all-lessons. Training makes rounding differences between machines larger, so
 the output of a lesson is compared like this: all text must be equal, numbers may differ by 5 % + 0.03, and the cells of heat maps
-by two greys, but for 3 % of them.
+that aren't blank by one grey of ten on average.
 """
 
 import ast
@@ -28,7 +28,6 @@ LESSONS = sorted(file.stem for file in (EXAMPLES / "lessons").glob("[0-9][0-9]_*
 QUICK = ("run", "01_chain_rule", "10_thinking")
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan)")
 GREYS = " .:-=+*#%@"
-FEW = 0.03
 
 first = next(iter(BLOCKS))
 languages = pytest.mark.parametrize("name", TEXT)
@@ -80,10 +79,9 @@ def differences(got, expected):
         ours, others = text.splitlines(), other_text.splitlines()
         return [(a, b) for a, b in zip(ours, others, strict=False) if a != b] or [(f"{len(ours)} lines", f"{len(others)} lines")]
     both = [(kind, a, b) for (kind, a), (_, b) in zip(numbers, other_numbers, strict=True)]
-    cells = [(a, b) for kind, a, b in both if kind == "grey"]
-    far = [(a, b) for a, b in cells if abs(a - b) > 2]
-    wrong = [(a, b) for kind, a, b in both if kind == "number" and a != pytest.approx(b, rel=0.05, abs=0.03, nan_ok=True)]
-    return wrong + (far if len(far) > FEW * len(cells) else [])
+    greys = [abs(a - b) for kind, a, b in both if kind == "grey" and a + b]
+    far = [("greys apart", sum(greys) / len(greys))] if sum(greys) > len(greys) else []
+    return far + [(a, b) for kind, a, b in both if kind == "number" and a != pytest.approx(b, rel=0.05, abs=0.03, nan_ok=True)]
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +138,8 @@ def test_the_comparison_finds_what_it_should():
     assert differences(shown.replace("0.820", "0.900"), shown) == [(0.9, 0.82)]
     assert differences(shown.replace("98", "90"), shown) == [(90.0, 98.0)]
     assert differences(shown.replace("mask", "no mask"), shown) != []
-    assert differences(shown.replace("@@@@", "@@  ", 1), shown) == [(0, 9)]
-    assert differences(shown.replace("@@@@", "@@##", 1), shown) == []
-    large = shown * 5
-    assert differences(large.replace("@@@@", "@@  ", 1), large) == []  # one cell of 40
-    assert differences(large.replace("@@@@", "@@  ", 2), large) == [(0, 9), (0, 9)]
+    assert differences(shown.replace("@@" * 8, "%%" * 8), shown) == []
+    assert differences(shown.replace("@@" * 8, "  " + "@@" * 7), shown) == [("greys apart", 9 / 8)]
     assert differences(shown + "  [ok]\n", shown) == [("4 lines", "3 lines")]
 
 
@@ -228,6 +223,5 @@ def test_a_picture_is_what_the_script_draws(stem, run):
     old_texts, old_squares, old_lines = drawn(EXAMPLES / "figures" / f"{stem}.svg")
     assert differences("\n".join(texts), "\n".join(old_texts)) == []
     places = squares.keys() | old_squares.keys()  # a square that isn't drawn has no colour
-    far = [place for place in places if abs(squares.get(place, 0) - old_squares.get(place, 0)) > 0.1]
-    assert len(far) <= FEW * len(places), far
+    assert sum(abs(squares.get(place, 0) - old_squares.get(place, 0)) for place in places) <= 0.1 * len(places)
     assert lines == pytest.approx(old_lines, abs=15)  # of some 300 points
