@@ -1,4 +1,7 @@
+import os
 from types import ModuleType
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: matrices this small lose time in threads
 
 import numpy as np
 import pytest

@@ -540,5 +540,5 @@ def test_an_error_inside_a_property_is_told_as_such():
         def size(self):
             return self.nothing
 
-    with pytest.raises(AttributeError, match="Broken.size failed inside"):
+    with pytest.raises(AttributeError, match=r"Broken.size failed inside"):
         _ = Broken().size

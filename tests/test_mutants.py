@@ -27,9 +27,9 @@ def test_the_table_is_as_large_as_promised():
     ("test", "failure"),
     [
         ("def test_it(): assert True", ""),
-        ("def test_it(): assert 1 - 1", "tests/test_it.py::test_it"),
-        ("def test_it(): import torch", "tests/test_it.py::test_it"),
-        ("import nothing", "tests/test_it.py"),
+        ("def test_it(): assert 1 - 1", "tests/test_ops.py::test_it"),
+        ("def test_it(): import torch", "tests/test_ops.py::test_it"),
+        ("import nothing", "tests/test_ops.py"),
         ("def test_it():\n    while True: pass", "hangs: not ready after 3 s"),
     ],
     ids=["passes", "fails", "needs PyTorch", "can't be imported", "hangs"],
@@ -37,5 +37,5 @@ def test_the_table_is_as_large_as_promised():
 def test_the_runner_tells_what_failed(test, failure, tmp_path):
     for path in (copied(tmp_path) / "tests").glob("test_*.py"):
         path.unlink()
-    (tmp_path / "tests/test_it.py").write_text(test, encoding="utf-8")
+    (tmp_path / "tests/test_ops.py").write_text(test, encoding="utf-8")
     assert first_failure(tmp_path, limit=3 if "hangs" in failure else None) == failure

@@ -276,6 +276,16 @@ def as_torch(t: Any, index: Any) -> Any:
     return t.tensor(index) if isinstance(index, np.ndarray) else index
 
 
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "cross_entropy"])
+def test_many_short_rows_far_from_0_lose_nothing(op: str) -> None:
+    rows = np.array([[-1000.0, -1001.0], [1000.0, 999.0]]).repeat(401, axis=0)
+    p = np.array([np.e, 1.0]) / (np.e + 1.0)
+    expected = {"softmax": p, "log_softmax": np.log(p), "cross_entropy": -np.log(p[1])}[op]
+    options = {"target": np.ones(802, int), "kept": np.ones(802, bool)} if op == "cross_entropy" else {"axis": 1}
+    value = getattr(ops, op)(rows, **options)[0]
+    assert np.allclose(value, expected, rtol=1e-12, atol=0)
+
+
 every_row = pytest.mark.parametrize("row", TABLE, ids=str)
 
 
@@ -379,13 +389,14 @@ def test_pytorch_says_the_same_of_corner_points(corner: Any, torch: Any) -> None
 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (223, 5), (2, 83, 7), (2, 263)])
 @pytest.mark.parametrize("place", [0, 1, -1])
-def test_softmax_and_its_kin_bear_large_numbers_in_every_place(shape: tuple[int, ...], place: int) -> None:
-    x = np.zeros(shape, np.float32)
-    x[..., place] = 1000
-    expected = x / 1000
+@pytest.mark.parametrize("top", [1000, -1000])
+def test_softmax_and_its_kin_bear_large_numbers_in_every_place(shape: tuple[int, ...], place: int, top: float) -> None:
+    x = np.full(shape, top - 1000, np.float32)
+    x[..., place] = top
+    expected = (x == top).astype(np.float32)
     np.testing.assert_array_equal(ops.softmax(x, -1)[0], expected)
     np.testing.assert_array_equal(ops.log_softmax(x, -1)[0], 1000 * (expected - 1))
-    np.testing.assert_array_equal(ops.logsumexp(x, -1)[0], np.full(shape[:-1], 1000))
+    np.testing.assert_array_equal(ops.logsumexp(x, -1)[0], np.full(shape[:-1], top))
 
 
 PUBLIC = {name: f for name, f in vars(ops).items() if inspect.isfunction(f) and not name.startswith("_")}
