@@ -2,7 +2,7 @@
 
 The quick lessons run here; all of them with --all-lessons. Training makes rounding differences between machines larger, so
 the output of a lesson is compared like this: all text must be equal, numbers may differ by 5 % + 0.03, and the cells of heat maps
-that aren't blank by one grey of ten on average.
+that aren't blank by one grey of ten on average. (Measured with the kernels of five kinds of processor: see SLACK.)
 """
 
 import ast
@@ -28,6 +28,7 @@ LESSONS = sorted(file.stem for file in (EXAMPLES / "lessons").glob("[0-9][0-9]_*
 QUICK = ("run", "01_chain_rule", "10_thinking")
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan)")
 GREYS = " .:-=+*#%@"
+SLACK = {"09_depth": 0.15}  # 500 large steps: the first block's weight on the letter before is 0.68 to 0.74, depending on the processor
 
 first = next(iter(BLOCKS))
 languages = pytest.mark.parametrize("name", TEXT)
@@ -73,7 +74,7 @@ def taken_apart(printed):
     return "\n".join(lines), numbers
 
 
-def differences(got, expected):
+def differences(got, expected, slack=0.03):
     (text, numbers), (other_text, other_numbers) = taken_apart(got), taken_apart(expected)
     if text != other_text:
         ours, others = text.splitlines(), other_text.splitlines()
@@ -81,7 +82,7 @@ def differences(got, expected):
     both = [(kind, a, b) for (kind, a), (_, b) in zip(numbers, other_numbers, strict=True)]
     greys = [abs(a - b) for kind, a, b in both if kind == "grey" and a + b]
     far = [("greys apart", sum(greys) / len(greys))] if sum(greys) > len(greys) else []
-    return far + [(a, b) for kind, a, b in both if kind == "number" and a != pytest.approx(b, rel=0.05, abs=0.03, nan_ok=True)]
+    return far + [(a, b) for kind, a, b in both if kind == "number" and a != pytest.approx(b, rel=0.05, abs=slack, nan_ok=True)]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +129,7 @@ def test_every_program_and_every_lesson_has_its_output(name):
 @pytest.mark.parametrize("stem", ["run", *LESSONS])
 def test_a_script_prints_what_the_tour_shows(name, stem, run):
     expected = next(out for command, out in pairs(name, "sh") if f"/{stem}.py" in command)
-    assert differences(run(stem)[0], expected) == []
+    assert differences(run(stem)[0], expected, SLACK.get(stem, 0.03)) == []
 
 
 def test_the_comparison_finds_what_it_should():
