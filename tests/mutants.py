@@ -144,6 +144,7 @@ TABLE = {
         ("total += total == 0", "total += 0", "rows that see nothing are NaN"),
         ("shift[shift == -math.inf] = 0", "pass", "shift of rows that see nothing: inf - inf"),
         ("LOW, HIGH = 1e-10, 1e30", "LOW, HIGH = -1.0, 1e30", "rows of very small scores are 0/0"),
+        ("and total.max(initial=1) < HIGH", "and True", "rows of large scores overflow"),
         ("math.prod(lead) * n * m <= KEEP", "True", "all weights kept: memory grows with n * m"),
         ("if shift is not None:", "if False:", "weights computed again without the shift"),
         ("ds -= D[rows]", "ds *= 1 - p", "softmax's gradient: only the diagonal"),
