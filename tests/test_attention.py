@@ -480,3 +480,10 @@ def test_errors_say_what_was_wrong(call, kind, words):
 def test_a_parameter_of_every_projection_is_found():
     assert [name for name, _ in MultiHeadAttention(6, 2).named_parameters()] == [f"W_{x}.weight" for x in "qkvo"]
     assert isinstance(MultiHeadAttention(6, 2).W_o, nn.Linear)
+
+
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_with_fewer_keys_than_queries_the_first_query_sees_nothing(return_weights):
+    attention = nn.MultiHeadAttention(6, 2)
+    with pytest.raises(ValueError, match="query 0 may look at nothing"):
+        attention(minigrad.ones(5, 6), context=minigrad.ones(3, 6), return_weights=return_weights)
