@@ -445,6 +445,7 @@ ERRORS = [
     (lambda: plain(3, 5, mask=minigrad.tensor([[[False]] * 3, [[False], [False], [True]]])), ValueError, ["query 2"]),  # in one batch
     (lambda: heads(ones(2, 7, 6), mask=blind(2, 7, 7, 3)), ValueError, ["query 3"]),
     (lambda: heads(ones(2, 7, 6), mask=blind(2, 2, 7, 7, 4)), ValueError, ["query 4"]),
+    (lambda: MultiHeadAttention(6, 2)(ones(2, 5, 6), context=ones(2, 3, 6)), ValueError, ["query 0", "causal=True", "5 queries, 3 keys"]),
     (lambda: plain(3, 5, mask=ones(3, 5)), TypeError, ["bool", "float32", "mask.bool()"]),
     (lambda: plain(3, 5, mask=ones(3, 5).long()), TypeError, ["bool", "int64", "mask.bool()"]),
     (lambda: plain(3, 5, mask=np.zeros((3, 5), bool)), TypeError, ["bool tensor", "ndarray"]),

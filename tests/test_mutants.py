@@ -29,13 +29,22 @@ def test_the_table_is_as_large_as_promised():
         ("def test_it(): assert True", ""),
         ("def test_it(): assert 1 - 1", "tests/test_ops.py::test_it"),
         ("def test_it(): import torch", "tests/test_ops.py::test_it"),
-        ("import nothing", "tests/test_ops.py"),
         ("def test_it():\n    while True: pass", "hangs: not ready after 3 s"),
     ],
-    ids=["passes", "fails", "needs PyTorch", "can't be imported", "hangs"],
+    ids=["passes", "fails", "needs PyTorch", "hangs"],
 )
 def test_the_runner_tells_what_failed(test, failure, tmp_path):
-    for path in (copied(tmp_path) / "tests").glob("test_*.py"):
+    assert first_failure(project(test, tmp_path), limit=3 if "hangs" in failure else None) == failure
+
+
+@pytest.mark.parametrize("test", ["import nothing", "import os; os._exit(1)"], ids=["can't be imported", "is killed"])
+def test_the_runner_takes_no_other_end_for_a_failure(test, tmp_path):
+    with pytest.raises(RuntimeError, match="no test failed"):
+        first_failure(project(test, tmp_path))
+
+
+def project(test, folder):
+    for path in (copied(folder) / "tests").glob("test_*.py"):
         path.unlink()
-    (tmp_path / "tests/test_ops.py").write_text(test, encoding="utf-8")
-    assert first_failure(tmp_path, limit=3 if "hangs" in failure else None) == failure
+    (folder / "tests/test_ops.py").write_text(test, encoding="utf-8")
+    return folder

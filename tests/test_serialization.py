@@ -230,6 +230,7 @@ FOREIGN: dict[str, Any] = {
     "array of float16": lambda p: np.savez(p, w=np.array([1.0], np.float16)),
     "single npy": lambda p: p.write_bytes(npy(np.ones(3))),
     "bytes behind an array": lambda p: zipped(p, w_npy=npy(np.ones(3)) + b"more"),
+    "array under a foreign name": lambda p: zipped(p, w_bin=npy(np.ones(3))),
     "array cut off": lambda p: zipped(p, w_npy=npy(np.ones(3))[:-1]),
     "broken structure": lambda p: zipped(p, structure_json=b"{"),
     "structure of nothing": lambda p: zipped(p, structure_json=b"[]"),
