@@ -94,7 +94,7 @@ class Methods(Layout):
         a: Tensor
         b: Tensor
         a, b = matched(self, other)
-        n, m = a._data.ndim, getattr(b, "ndim", 0)
+        n, m = a._data.ndim, b._data.ndim if isinstance(b, Operators) else 0
         try:
             if n < 2 or m < 2:
                 if not n or not m:
@@ -188,10 +188,10 @@ class Methods(Layout):
 
     def softmax(self, dim: int) -> Tensor:
         """exp(x_i) / sum_j exp(x_j) along dim. A row of -inf only is NaN, as in PyTorch."""
-        axis = axis_of(dim, self.ndim, "softmax")
-        if not self._data.ndim:
-            return self.reshape(1).softmax(0).reshape(())
-        return self._apply(ops.softmax, self._float(), axis=axis)
+        ndim = self._data.ndim
+        if not ndim:
+            return self.reshape(1).softmax(axis_of(dim, 0, "softmax")).reshape(())
+        return self._apply(ops.softmax, self._float(), axis=axis_of(dim, ndim, "softmax"))
 
     def log_softmax(self, dim: int) -> Tensor:
         """log(softmax(x)) along dim, finite where the softmax underflows to 0."""

@@ -73,7 +73,7 @@ def matmul(a: Array, b: Array) -> Result:
     """Y = A @ B,  (..., n, k) @ (..., k, m) -> (..., n, m).   dA = G @ B^T,  dB = A^T @ G"""
     if a.ndim > 2 and b.ndim == 2:  # one matrix for all batches: stack their rows, one large product instead of many small ones
         return _rows(a, b), lambda g: _rows(g, b.T), lambda g: _flat(a).T @ _flat(g)
-    return a @ b, lambda g: g @ b.swapaxes(-1, -2), lambda g: a.swapaxes(-1, -2) @ g
+    return a @ b, lambda g: g @ b.mT, lambda g: a.mT @ g
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Result:
@@ -278,10 +278,11 @@ def _in_rows(y: Any) -> Array:
 
 def softmax(x: Array, axis: int) -> Result:
     """y_i = exp(x_i) / sum_j exp(x_j) along the axis.   dx = y * (g - sum_j g_j * y_j)"""
-    y = _in_rows(x - _top(x, axis))  # the largest exponent is 0: no overflow
-    np.exp(y, out=y)  # y is ours until we return it
+    y = x - _top(x, axis)  # the largest exponent is 0: no overflow
+    y = np.exp(y, y) if y.flags.c_contiguous else np.exp(y, order="C")  # y is ours until we return it; PyTorch's lies in rows too
     y /= _total(y, axis)
-    return y, lambda g: y * (g - np.vecdot(g, y, axis=axis, keepdims=True))  # type: ignore[call-overload]  # NumPy's stub forgot it
+    last = axis in (-1, x.ndim - 1)
+    return y, lambda g: y * (g - (np.vecdot(g, y)[..., None] if last else (g * y).sum(axis=axis, keepdims=True)))
 
 
 def log_softmax(x: Array, axis: int) -> Result:

@@ -153,9 +153,8 @@ class Tensor(Methods):
                         heappush(waiting, (-x._birth, x))
             if not retain_graph:
                 node._pairs = ()
-        kept.extend(grads.items())  # whatever has not had its turn is a leaf
-        fresh = [(x, g.astype(x._data.dtype, "C") if x._grad is None else x._grad._data + g) for x, g in kept]  # astype copies
-        return [(x, "_grad", wrap(g)) for x, g in fresh]
+        kept.extend(grads.items())  # whatever has not had its turn is a leaf; astype copies, so that no two share an array
+        return [(x, "_grad", wrap(g.astype(x._data.dtype, "C") if x._grad is None else x._grad._data + g)) for x, g in kept]
 
     # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
 
