@@ -97,7 +97,7 @@ TABLE = {
         ("keepdims) * before(x) * after", "keepdims) * x.prod(axis=axis, keepdims=True) / x", "prod: NaN gradient beside a 0"),
         ("np.flip(np.cumsum(np.flip(g, axis), axis), axis)", "np.cumsum(g, axis)", "cumsum: summed from the wrong end"),
         ("y = x - _top(x, axis)  # the largest", "y = x - 0  # the largest", "softmax: overflow"),
-        ("y * (g - (np.vecdot(g, y)[..., None] if last else (g * y).sum(axis=axis, keepdims=True)))", "y * g * (1 - y)", "softmax: only the diagonal"),
+        ("np.vecdot(g, y)[..., None] if last", "g * y if last", "softmax: only the diagonal"),
         ("last = axis in (-1, x.ndim - 1)", "last = True", "softmax: always the last axis"),
         ("g - np.exp(y) * _total(g, axis)", "g - np.exp(y)", "log_softmax: right only where the gradients sum to 1"),
         ("np.exp(shifted).astype(np.float64)", "np.exp(shifted)", "log_softmax: small losses rounded to 0"),
