@@ -12,6 +12,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-seeds", action="store_true", help="run every lesson with seeds 0 to 19 (some ten minutes)")
 
 
+SLOW = ("test_char_model.py", "test_benchmark.py", "test_mutants.py")  # whole programs: half a minute of the two that all tests take
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in SLOW and not config.getoption("--all-lessons"):
+            item.add_marker(pytest.mark.skip(reason="runs whole programs: needs --all-lessons, as in .ci/run"))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers, the same in every run of a test."""
