@@ -16,7 +16,6 @@ import pytest
 
 import layers as nn
 import minigrad
-from layers.utils import warmup_cosine
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NUMBERS = r"\d\.\d{3} nats per character \((oracle \d\.\d{3}, )?bigram \d\.\d{3}, unigram \d\.\d\d\)"
@@ -236,18 +235,6 @@ def test_weights_decay_in_matrices_only(char_model, prose):
     decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert {name: decay[id(p)] for name, p in model.named_parameters() if decay[id(p)] != (0.3 if p.ndim == 2 else 0.0)} == {}
     assert sorted(set(decay.values())) == [0.0, 0.3]
-
-
-def test_warm_up_and_cosine_on_paper():
-    factors = [warmup_cosine(step, 11, 4, 0.2) for step in range(13)]
-    down = [0.2 + 0.8 * (1 + math.cos(math.pi * i / 6)) / 2 for i in range(7)]
-    assert factors == pytest.approx([0.25, 0.5, 0.75, 1.0, *down, 0.2, 0.2])
-    assert down[0] == 1
-    assert warmup_cosine(0, 1) == warmup_cosine(0, 5) == 1
-    assert warmup_cosine(3, 4) == pytest.approx(0, abs=1e-15)
-    for wrong in ((-1, 5), (0, 5, 6), (0, 5, -1)):
-        with pytest.raises(ValueError, match=str(wrong[0])):
-            warmup_cosine(*wrong)
 
 
 def test_what_is_written_on_the_way_disturbs_nothing(char_model, prose):

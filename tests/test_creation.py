@@ -266,6 +266,11 @@ def test_randint_reaches_both_ends_evenly_and_randperm_is_a_permutation() -> Non
     assert T.randperm(0).tolist() == []
 
 
+def test_multinomial_of_weights_as_small_as_they_come() -> None:
+    smallest = tensor(np.array([0.0, 5e-324, 0.0]))  # half of it is rounded to all of it
+    assert set(T.multinomial(smallest, 100, replacement=True).tolist()) == {1}
+
+
 def test_multinomial_draws_with_the_given_weights() -> None:
     T.manual_seed(4)
     weights = tensor([[1.0, 0.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.5]])

@@ -768,6 +768,8 @@ def test_the_rule_for_mixed_dtypes_without_pytorch(a: str, b: str, dtype: str) -
     for x, y in ((made[a], made[b]), (made[b], made[a])):
         assert (x + y).dtype == dtype
         assert minigrad.where(tensor([True, False]), x, y).dtype == dtype
+        if getattr(x, "ndim", 0) and getattr(y, "ndim", 0):
+            assert minigrad.cat([x, y]).dtype == dtype
 
 
 # A lesson's own code -------------------------------------------------------------------------------------------

@@ -469,6 +469,17 @@ def test_backward_of_more_than_one_number_needs_a_gradient() -> None:
     assert x.grad.tolist() == [8, 66, 1010]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_a_seed_of_another_dtype_becomes_that_of_its_tensor(dtype: Any) -> None:
+    arrived = []
+
+    def spy(x: np.ndarray) -> Any:
+        return x * 2, lambda g: arrived.append(g) or g * 2
+
+    apply(spy, leaf([1.0, 2.0], np.float32)).backward(tensor(np.array([3, 5], dtype)))
+    assert [(g.dtype, g.tolist()) for g in arrived] == [(np.float32, [3, 5])]
+
+
 @pytest.mark.parametrize("seed", [[1.0], [1.0, 1.0], [[1.0, 1.0, 1.0]], 1.0])
 def test_a_seed_of_another_shape_is_an_error_even_if_it_would_broadcast(seed: Any) -> None:
     x = vector()

@@ -181,6 +181,13 @@ def test_sequences_are_flattened_rows():
     assert F.cross_entropy(logits.transpose(1, 2), targets).item() == pytest.approx(flat.item())  # (b, v, t)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_nll_loss_of_log_probabilities_is_cross_entropy(reduction):
+    x, targets = minigrad.tensor(normal(3, 2, 5, 3)), minigrad.tensor([[4, -100, 2], [1, 1, 3]])
+    expected = F.cross_entropy(x, targets, reduction=reduction)
+    assert np.allclose(F.nll_loss(F.log_softmax(x, dim=1), targets, reduction=reduction).data, expected.data, rtol=1e-12)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_everything_ignored_is_nan_for_the_mean_and_0_for_the_sum(smoothing):
     for reduction, expected in (("mean", math.nan), ("sum", 0.0), ("none", [0.0, 0.0])):
@@ -322,6 +329,12 @@ def test_norms_of_very_small_and_very_large_float32(norm, size):
     y.backward(minigrad.tensor(normal(4, 2, 5).astype(np.float32)))
     assert np.isfinite(x.grad.data).all()
     assert x.grad.data.any()
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])
+def test_two_dims_are_normalised_as_one_row(norm):
+    x = minigrad.tensor(normal(3, 2, 3, 5))
+    assert np.allclose(norm(x, (3, 5), eps=0.1).data, norm(x.reshape(2, 15), 15, eps=0.1).data.reshape(2, 3, 5), rtol=1e-12)
 
 
 @pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm])

@@ -8,7 +8,7 @@ import pytest
 import layers as nn
 import minigrad
 from layers import init
-from layers.utils import clip_grad_norm_
+from layers.utils import clip_grad_norm_, warmup_cosine
 
 OUT, IN = 251, 397  # fan_out and fan_in
 TAP = (53, 31, 3, 2)  # of a weight with further axes: fan_in 31 * 6, fan_out 53 * 6
@@ -214,3 +214,15 @@ def test_clip_as_pytorch(norm_type, max_norm, torch):
     assert clip_grad_norm_(ours, max_norm, norm_type).item() == pytest.approx(total.item(), rel=1e-12)
     for p, q in zip(ours, theirs, strict=True):
         assert np.allclose(p.grad.data, q.grad.numpy(), rtol=1e-12)
+
+
+def test_warm_up_and_cosine_on_paper():
+    factors = [warmup_cosine(step, 11, 4, 0.2) for step in range(13)]
+    down = [0.2 + 0.8 * (1 + math.cos(math.pi * i / 6)) / 2 for i in range(7)]
+    assert factors == pytest.approx([0.25, 0.5, 0.75, 1.0, *down, 0.2, 0.2])
+    assert down[0] == 1
+    assert warmup_cosine(0, 1) == warmup_cosine(0, 5) == 1
+    assert warmup_cosine(3, 4) == pytest.approx(0, abs=1e-15)
+    for wrong in ((-1, 5), (0, 5, 6), (0, 5, -1)):
+        with pytest.raises(ValueError, match=str(wrong[0])):
+            warmup_cosine(*wrong)

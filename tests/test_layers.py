@@ -172,6 +172,21 @@ def test_linear_without_bias_has_one_parameter():
     assert layer.weight.grad.tolist() == [[5.0] * 3] * 2
 
 
+def test_norms_have_the_parameters_they_were_asked_for():
+    for layer, names in (
+        (nn.LayerNorm(3), ["weight", "bias"]),
+        (nn.LayerNorm(3, bias=False), ["weight"]),
+        (nn.LayerNorm(3, elementwise_affine=False), []),
+        (nn.RMSNorm(3), ["weight"]),
+        (nn.RMSNorm(3, elementwise_affine=False), []),
+    ):
+        assert [name for name, _ in layer.named_parameters()] == names
+
+
+def test_the_eps_of_rms_norm_is_that_of_the_dtype():
+    assert nn.RMSNorm(1)(minigrad.tensor([1e-30])).item() / 1e-30 == pytest.approx(2**11.5, rel=1e-6)
+
+
 def test_embedding_on_paper():
     layer = with_weights(nn.Embedding(3, 2), weight=[[1, 2], [3, 4], [5, 6]])
     y = layer(minigrad.tensor([[2, 0], [2, 2]]))

@@ -208,6 +208,14 @@ def test_load_takes_tensors_parameters_and_arrays(given):
     assert weight.tolist() == source.weight.tolist()
 
 
+def test_load_copies():
+    source, target = nn.Linear(2, 3), nn.Linear(2, 3)
+    target.load_state_dict(source.state_dict())
+    before = source.weight.tolist()
+    target.weight.data -= np.float32(1)  # NumPy's -= writes into the array
+    assert source.weight.tolist() == before
+
+
 def test_load_keeps_the_dtype_of_the_module():
     target = nn.Linear(2, 3).double()
     target.load_state_dict(nn.Linear(2, 3).state_dict())
