@@ -59,10 +59,10 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     ids = checked(input, Tensor, "embedding")
     if checked(weight, Tensor, "embedding, as its weight,").ndim != 2:
         raise ValueError(f"embedding: the weight must have shape (num_embeddings, dim), got {weight.shape}")
-    ids_in_range(ids.data, weight.shape[0], "embedding: id")
+    ids_in_range(ids._data, weight.shape[0], "embedding: id")
     if padding_idx is not None and not -weight.shape[0] <= integer(padding_idx, "embedding: padding_idx") < weight.shape[0]:
         raise IndexError(f"embedding: padding_idx {padding_idx} is not one of the {weight.shape[0]} rows")
-    rows = weight[ids]  # (..., d)
+    rows = apply(ops.take, weight, ids=ids._data)  # (..., d)
     if padding_idx is None:
         return rows
     return minigrad.where((ids == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
@@ -167,23 +167,26 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
     """
     x = checked(input, Tensor, "cross_entropy")
     number(label_smoothing, "cross_entropy: label_smoothing", 0.0, 1.0)
-    dim, kept, ids = _targets(x, target, ignore_index)
+    dim, kept, ids, divisor = _targets(x, target, ignore_index, reduction)
     if x.ndim != 2:
         x = x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(-1, x.shape[dim])  # (n, v, ...) -> (rows, v)
-    losses = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=kept.reshape(-1), smoothing=label_smoothing)  # (rows)
-    return _averaged(losses if losses.shape == kept.shape else losses.reshape(kept.shape), kept, reduction)
+    y = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=kept.reshape(-1), smoothing=label_smoothing, divisor=divisor)
+    return y.reshape(kept.shape) if divisor is None else y
 
 
 def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-x[target], averaged, for log-probabilities x in the layouts of `cross_entropy`."""
     x = checked(input, Tensor, "nll_loss")
-    dim, kept, ids = _targets(x, target, ignore_index)
+    dim, kept, ids, divisor = _targets(x, target, ignore_index, reduction)
     losses = -x.gather(dim, minigrad.tensor(ids).unsqueeze(dim)).squeeze(dim)
-    return _averaged(losses.masked_fill(minigrad.tensor(~kept), 0.0), kept, reduction)
+    losses = losses.masked_fill(minigrad.tensor(~kept), 0.0)
+    return losses if divisor is None else losses.sum() / divisor
 
 
-def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Array, Array]:
-    """The dim of the classes, which targets count, and the ids, 0 where they don't; both in the shape of the targets."""
+def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[int, Array, Array, float | None]:
+    """The dim of the classes; which targets count, and the ids, 0 where they don't, both in the shape of the targets; and by what the
+    sum of the losses is divided (None: they stay as they are)."""
+    _known(reduction)
     dim = 1 if x.ndim > 1 else 0
     if x.dtype.kind != "f":
         raise TypeError(f"the loss: logits must be floats, got {x.dtype}; write x.float()")
@@ -194,14 +197,11 @@ def _targets(x: Tensor, target: Tensor, ignore_index: int) -> tuple[int, Array, 
             f"the loss: logits of shape {x.shape} (classes in dim {dim}) need targets of shape {x.shape[:dim] + x.shape[dim + 1 :]}, "
             f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
         )
-    kept = target.data != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
-    ids = target.data if kept.all() else np.where(kept, target.data, 0)
+    kept = target._data != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
+    count = np.count_nonzero(kept)
+    ids = target._data if count == kept.size else np.where(kept, target._data, 0)
     ids_in_range(ids, x.shape[dim], "target")
-    return dim, kept, ids
-
-
-def _averaged(losses: Tensor, kept: Array, reduction: str) -> Tensor:
-    return losses.sum() / float(np.count_nonzero(kept)) if reduction == "mean" else _reduced(losses, reduction)
+    return dim, kept, ids, {"mean": float(count), "sum": 1.0, "none": None}[reduction]
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -217,9 +217,13 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 
 def _reduced(losses: Tensor, reduction: str) -> Tensor:
+    _known(reduction)
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+def _known(reduction: str) -> None:
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:

@@ -6,7 +6,7 @@ derivatives), then the first 160 lines of `tensor.py` (the engine).
 # fmt: off
 # ruff: noqa: I001
 
-from . import ops, optim
+from . import memory as memory, ops, optim
 from .arguments import boolean as bool, device, float32, float64, int64, int64 as long, module_getattr
 from .creation import (
     arange, as_tensor, eye, from_numpy, full, full_like, get_rng_state, inf, linspace, manual_seed, multinomial, nan, ones,

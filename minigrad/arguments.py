@@ -239,7 +239,7 @@ def ids_in_range(ids: Array, count: int, what: str) -> None:
     """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
-    if ids.size and (ids.min() < 0 or ids.max() >= count):
+    if ids.size and ids.astype(np.uint64).max() >= count:  # one pass for both ends: as unsigned numbers, negative ones are huge
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
         numbers = f" [0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count > 0 else ": there are none"
         raise IndexError(f"{what} {wrong} is out of range{numbers}")

@@ -61,9 +61,9 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     """Sum g over the axes along which an input of this shape was repeated: where a value was used many times,
     its gradients add up. E.g. g (b, t, d) for a bias of shape (d): sum over b and t."""
     if g.ndim > len(shape):
-        g = g.sum(axis=tuple(range(g.ndim - len(shape))))
+        g = np.add.reduce(g, tuple(range(g.ndim - len(shape))))
     if g.shape != shape:
-        g = g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
+        g = np.add.reduce(g, tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
     if g.shape != shape:
         raise ValueError(f"a gradient function answered in shape {g.shape} for an input of shape {shape}")
     return g

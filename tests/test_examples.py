@@ -92,7 +92,9 @@ def train_on(train, capsys, *options):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_reversal_is_learned_by_every_seed(train, capsys, seed):
+def test_reversal_is_learned_by_every_seed(train, capsys, seed, request):
+    if seed > 2 and not request.config.getoption("--all-lessons"):
+        pytest.skip("needs --all-lessons")
     numbers, _ = train_on(train, capsys, "--seed", str(seed))
     assert numbers["exact"] >= 0.99
     mirror = np.flip(numbers["weights"], -1).diagonal(axis1=-2, axis2=-1)
@@ -106,7 +108,7 @@ def test_without_positions_or_with_a_causal_mask_it_cannot(train, capsys):
 
 def test_the_other_tasks(train, capsys):
     assert train_on(train, capsys, "--task", "copy", "--steps", "100")[0]["exact"] >= 0.99
-    numbers, printed = train_on(train, capsys, "--task", "sort", "--steps", "300")
+    numbers, printed = train_on(train, capsys, "--task", "sort", "--steps", "150")
     assert numbers["exact"] >= 0.5
     assert printed.count("head ") == 4
     ids = minigrad.tensor([[3, 1, 2, 1]])
@@ -188,7 +190,7 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path):
     command = [sys.executable, EXAMPLES / "train.py", "--steps", "100000", "--save", tmp_path / "w.npz"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as process:
         assert "weights, all random" in process.stdout.readline()
-        time.sleep(0.5)
+        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         printed = process.stdout.read()
         assert process.wait(30) == 0

@@ -1,5 +1,6 @@
 """Files under attack: killed writers, links, foreign permissions, damage and bombs. What is saved, and how, is in test_serialization.py."""
 
+import functools
 import io
 import os
 import stat
@@ -154,17 +155,19 @@ def zipped(path: Path, content: bytes) -> None:
         archive.writestr("w.npy", content)
 
 
-def deflated(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("w.npy", "w", force_zip64=True) as member:
+@functools.cache
+def deflated() -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("w.npy", "w", force_zip64=True) as member:
         member.write(npy(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**24},)}}"))
         for _ in range(80):
             member.write(bytes(2**20))  # 80 MiB of zeros in 80 KiB
+    return data.getvalue()
 
 
 def modest(path: Path) -> None:
     """A bomb whose table of contents says that it is small."""
-    deflated(path)
-    content = path.read_bytes()
+    content = deflated()
     place = content.rindex(b"PK\x01\x02") + 24
     path.write_bytes(content[:place] + struct.pack("<I", 1000) + content[place + 4 :])
 
@@ -191,7 +194,7 @@ ABSURD: dict[str, Callable[[Path], Any]] = {
     "code in the header": lambda p: zipped(p, npy("__import__('os').system('true')")),
     "brackets": lambda p: zipped(p, npy("(" * 5000)),
     "version 9": lambda p: zipped(p, b"\x93NUMPY\x09\x00" + bytes(64)),
-    "a bomb": deflated,
+    "a bomb": lambda p: p.write_bytes(deflated()),
     "a bomb that says it is small": modest,
     "one member a hundred times": overlapping,
 }

@@ -96,9 +96,10 @@ def ids(*values: Any) -> np.ndarray:
     return np.array(values)
 
 
-def cross_entropy(t: Any, x: Any, target: Any, kept: Any, smoothing: float = 0.0) -> Any:
+def cross_entropy(t: Any, x: Any, target: Any, kept: Any, smoothing: float = 0.0, divisor: float | None = None) -> Any:
     ids = t.where(t.tensor(kept), t.tensor(target), -100)
-    return t.nn.functional.cross_entropy(x, ids, reduction="none", label_smoothing=smoothing)
+    y = t.nn.functional.cross_entropy(x, ids, reduction="none", label_smoothing=smoothing)
+    return y if divisor is None else y.sum() / divisor
 
 
 def dims(x: Any, axis: Any) -> Any:
@@ -189,6 +190,7 @@ TABLE = [
         "cross_entropy", cross_entropy,
         at((3, 5), target=ids(1, 0, 4), kept=ids(1, 1, 1) > 0), at((3, 5), target=ids(1, 0, 4), kept=ids(1, 0, 1) > 0),
         at((2, 3), target=ids(2, 2), kept=ids(0, 1) > 0, smoothing=0.3), at((0, 3), target=np.zeros(0, int), kept=np.zeros(0, bool)),
+        at((3, 5), target=ids(1, 0, 4), kept=ids(1, 0, 1) > 0, divisor=2.0), at((2, 3), target=ids(2, 1), kept=ids(1, 1) > 0, divisor=1.0),
     ),
     *rows(
         "standardize", lambda t, x, axis, eps: (x - x.mean(axis, True)) / ((x - x.mean(axis, True)).square().mean(axis, True) + eps).sqrt(),
@@ -205,6 +207,7 @@ TABLE = [
         "transpose", lambda t, x, axes: x.permute(axes), at((2, 3, 5), axes=(1, 2, 0)), at((2, 3, 5), axes=(2, 0, 1)),
         at((2, 3, 5), axes=(-1, 0, -2)), at((3, 5), axes=(1, 0)), at((), axes=()), at((0, 3), axes=(1, 0)),
     ),
+    *rows("swapaxes", lambda t, x, i, j: x.swapaxes(i, j), at((2, 3, 5), i=0, j=2), at((2, 3, 5), i=1, j=1), at((0, 3), i=1, j=0)),
     *rows(
         "expand", lambda t, x, shape: x.expand(shape), at((3, 1), shape=(3, 5)), at((3,), shape=(2, 3)), at((1, 3), shape=(2, 5, 3)),
         at((), shape=(3,)), at((1,), shape=(0,)),
@@ -213,6 +216,10 @@ TABLE = [
         "getitem", lambda t, x, index: x[as_torch(t, index)], *[at((5, 3), index=index) for index in PICKED], at((), index=()),
         at((5, 3), index=(np.arange(41) * 7 % 9 - 4,)), at((5, 2, 3), index=(np.arange(46).reshape(2, 23) % 4,)),
         at((2, 3, 5), index=(ids(1, 1), slice(None), ids(2, 0))),
+    ),
+    *rows(
+        "take", lambda t, x, ids: x[t.tensor(ids)], at((5, 3), ids=ids(4, 0, 4)), at((5, 2, 3), ids=ids([1, 1], [0, 4])), at((5,), ids=ids(3, 3)),
+        at((5, 3), ids=np.asarray(2)), at((5, 3), ids=np.zeros((2, 0), int)), at((0, 3), ids=np.zeros(0, int)), at((5, 0), ids=ids(1, 1)),
     ),
     *rows(
         "scatter", lambda t, x, source, index: x.index_put(as_torch(t, index), t.as_tensor(source, dtype=x.dtype)),

@@ -25,7 +25,7 @@ TEXT = {file.name: file.read_text(encoding="utf-8") for file in FILES}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.S | re.M)
 BLOCKS = {name: BLOCK.findall(text) for name, text in TEXT.items()}
 LESSONS = sorted(file.stem for file in (EXAMPLES / "lessons").glob("[0-9][0-9]_*.py"))
-QUICK = ("run", "01_chain_rule", "04_sqrt_d", "10_thinking")
+QUICK = ("run", "01_chain_rule")
 NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan)")
 GREYS = " .:-=+*#%@"
 SLACK = {"09_depth": 0.15}  # 500 large steps: the first block's weight on the letter before is 0.68 to 0.74, depending on the processor
