@@ -255,41 +255,48 @@ def scaled_dot_product_attention(
     is_causal: query i sees keys j <= i, counted from the top left also where n != m, as in PyTorch. Not with attn_mask.
     A query that may attend to nothing gets zeros, and finite gradients.
     """
-    q, k, v = (checked(x, Tensor, "scaled_dot_product_attention") for x in (query, key, value))
+    q, k, v = (checked(x, Tensor, "scaled_dot_product_attention")._data for x in (query, key, value))
     if min(q.ndim, k.ndim, v.ndim) < 2 or not q.shape[-1] == k.shape[-1] > 0 or k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: query (..., n, d), key (..., m, d), value (..., m, e) don't fit: {q.shape}, {k.shape}, {v.shape}")
-    if attn_mask is not None and is_causal:
-        raise ValueError("attention: give attn_mask or is_causal=True, not both; put the causal part into the mask")
-    if attn_mask is not None and checked(attn_mask, Tensor, "attention, as attn_mask,").dtype.kind not in "bf":
-        raise TypeError(f"attention: attn_mask must be bool (True = may attend) or float (added), got {attn_mask.dtype}; write .bool()")
-    boolean = attn_mask is not None and attn_mask.dtype == minigrad.bool
-    unseen = ~attn_mask.data if attn_mask is not None and boolean else None
-    if unseen is not None and sees_only_the_future(unseen):
-        warnings.warn(
-            "attention: attn_mask lets each query attend to the future only. In this function True = may attend; elsewhere, as in "
-            "layers.causal_mask and masked_fill, True = hidden. Turn such a mask round, ~mask, or write is_causal=True",
-            stacklevel=2,
-        )
+    unseen = None if attn_mask is None else _unseen(attn_mask, is_causal)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
-    if not (dropout_p or isinstance(scale, Tensor)) and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f":
+    if not dropout_p and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f" and not isinstance(scale, Tensor):
         # The steps below in one op (minigrad/attention.py): same numbers, fewer trips to memory.
-        added = [] if attn_mask is None or boolean else [attn_mask.to(q.dtype)]
-        factor = number(scale, "attention: scale")
-        return apply(attention, q, k, v, *added, scale=factor, hidden=unseen, offset=0 if is_causal else None)
+        added = [] if attn_mask is None or unseen is not None else [attn_mask.to(q.dtype)]
+        factor, offset = number(scale, "attention: scale"), 0 if is_causal else None
+        return apply(attention, query, key, value, *added, scale=factor, hidden=unseen, offset=offset)
     n, m = q.shape[-2], k.shape[-2]
-    scores = q @ k.mT * scale  # (..., n, m)
+    scores = query @ key.mT * scale  # (..., n, m)
     if is_causal:
         scores = scores.masked_fill(minigrad.ones(n, m).triu(1).bool(), -math.inf)
     elif attn_mask is not None:
-        hidden = ~attn_mask if attn_mask.dtype == minigrad.bool else attn_mask == -math.inf  # (..., n, m)
+        hidden = ~attn_mask if unseen is not None else attn_mask == -math.inf  # (..., n, m)
         blind = hidden.all(-1, keepdim=True)  # (..., n, 1): rows whose softmax would be 0/0
-        if attn_mask.dtype == minigrad.bool:
+        if unseen is not None:
             scores = scores.masked_fill(hidden & ~blind, -math.inf)
         else:
             scores = scores + attn_mask.to(q.dtype).masked_fill(blind, 0.0)
         weights = scores.softmax(-1).masked_fill(blind, 0.0)
-        return dropout(weights, dropout_p) @ v
-    return dropout(scores.softmax(-1), dropout_p) @ v  # (..., n, e)
+        return dropout(weights, dropout_p) @ value
+    return dropout(scores.softmax(-1), dropout_p) @ value  # (..., n, e)
+
+
+def _unseen(attn_mask: Tensor, is_causal: bool) -> Array | None:
+    """A bool mask turned round, True = hidden; None for a float mask."""
+    if is_causal:
+        raise ValueError("attention: give attn_mask or is_causal=True, not both; put the causal part into the mask")
+    if checked(attn_mask, Tensor, "attention, as attn_mask,").dtype.kind not in "bf":
+        raise TypeError(f"attention: attn_mask must be bool (True = may attend) or float (added), got {attn_mask.dtype}; write .bool()")
+    if attn_mask.dtype != minigrad.bool:
+        return None
+    unseen = ~attn_mask._data
+    if sees_only_the_future(unseen):
+        warnings.warn(
+            "attention: attn_mask lets each query attend to the future only. In this function True = may attend; elsewhere, as in "
+            "layers.causal_mask and masked_fill, True = hidden. Turn such a mask round, ~mask, or write is_causal=True",
+            stacklevel=3,
+        )
+    return unseen
 
 
 __getattr__ = module_getattr(__name__)

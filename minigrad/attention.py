@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .ops import Array, Result, _rows
+from .ops import Array, Result
 
 BLOCK = 2**17  # scores at work at a time: 512 KiB of float32, what the cache of one core holds
 ROWS = 64  # rows of a block that has many keys; a causal block leaves out the keys that none of its rows sees
@@ -20,6 +20,7 @@ KEEP = 2**23  # weights of so many scores (32 MiB of float32) wait for the backw
 LOW, HIGH = 1e-10, 1e30  # between them, the sum of a row of exp(S) has lost nothing
 
 Index = tuple[slice, ...]
+_least, _most = np.minimum.reduce, np.maximum.reduce
 
 
 def attention(
@@ -49,9 +50,9 @@ def attention(
 
     (Rabe & Staats 2021, "Self-attention does not need O(n^2) memory"; Dao et al. 2022, "FlashAttention", appendix B)
     """
-    n, m, masks = q.shape[-2], k.shape[-2], [x for x in (bias, hidden) if x is not None]
-    lead, wide_bias = q.shape[:-2], None
-    if masks or not lead == k.shape[:-2] == v.shape[:-2]:
+    n, m, lead, wide_bias = q.shape[-2], k.shape[-2], q.shape[:-2], None
+    if bias is not None or hidden is not None or not lead == k.shape[:-2] == v.shape[:-2]:
+        masks = [x for x in (bias, hidden) if x is not None]
         try:
             lead = np.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v, *masks)))
             wide_bias, hidden = (None if x is None else np.broadcast_to(x, (*lead, n, m)) for x in (bias, hidden))
@@ -62,8 +63,8 @@ def attention(
                 f"and the last two of a mask {(n, m)} or 1"
             ) from None
         q, k, v = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v))
-    blocks, kept = _blocks(lead, n, m, offset), math.prod(lead) * n * m <= KEEP
-    ones = np.ones((m, 1), q.dtype)
+    blocks, kept = _blocks(lead, n, m, offset, ROWS, BLOCK), math.prod(lead) * n * m <= KEEP
+    ones = _ones(m, q.dtype)  # a product with ones is the sum of each row: NumPy is slow at many short sums
     y = _laid_out_like(q, v.shape[-1])
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
@@ -81,14 +82,14 @@ def attention(
     for rows, keys, pairs in blocks:
         p, shift = scores(rows, keys, pairs), None
         np.exp(p, out=p)
-        total = _rows(p, ones[keys[-2]])  # the sums of the rows, as a product: many short sums are slow in NumPy
-        if not (total.min(initial=1) > LOW and total.max(initial=1) < HIGH):  # too small, too large or NaN
+        total = np.matmul(p, ones[keys[-2]])
+        if not (_least(total, None, initial=1) > LOW and _most(total, None, initial=1) < HIGH):  # too small, too large or NaN
             p = scores(rows, keys, pairs)
             shift = np.where((total > LOW) & (total < HIGH), 0, p.max(axis=-1, keepdims=True, initial=-math.inf))
             shift[shift == -math.inf] = 0
             p -= shift
             np.exp(p, out=p)
-            total = _rows(p, ones[keys[-2]])
+            total = np.matmul(p, ones[keys[-2]])
             total += total == 0  # a query that sees nothing: 0 / 1
         p /= total
         np.matmul(p, v[keys], out=y[rows])
@@ -132,11 +133,13 @@ def attention(
     return y, *[functools.partial(gradient, i=i) for i in range(4 if bias is not None else 3)]
 
 
-def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None) -> list[tuple[Index, Index, Index]]:
+@functools.lru_cache(maxsize=64)
+def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: int, size: int) -> list[tuple[Index, Index, Index]]:
     """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V) and of its scores.
-    A block takes some rows of several heads, or of one. The last rows come first: they see the most keys."""
-    height = min(n, ROWS if offset is not None else max(ROWS, BLOCK // max(m, 1))) or 1
-    heads, axis = max(1, BLOCK // max(height * m, 1)), len(lead)
+    A block takes some rows (`height` of them, or more where all see all keys) of several heads, or of one, and has about `size`
+    scores. The last rows come first: they see the most keys."""
+    height = min(n, height if offset is not None else max(height, size // max(m, 1))) or 1
+    heads, axis = max(1, size // max(height * m, 1)), len(lead)
     while axis and lead[axis - 1] <= heads:  # these axes are taken whole, the one before in steps, those in front singly
         axis -= 1
         heads //= max(lead[axis], 1)
@@ -149,6 +152,11 @@ def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None) -> list[t
             keys = slice(0, m if offset is None else min(m, max(0, stop + offset)))
             blocks.append(((*part, rows, slice(None)), (*part, keys, slice(None)), (*part, rows, keys)))
     return blocks
+
+
+@functools.lru_cache(maxsize=64)
+def _ones(m: int, dtype: np.dtype[Any]) -> Array:
+    return np.ones((m, 1), dtype)
 
 
 @functools.lru_cache(maxsize=64)  # most blocks have the same triangle

@@ -71,7 +71,7 @@ class Layout(Operators):
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Two dims exchanged."""
         i, j = axis_of(dim0, self.ndim, "transpose"), axis_of(dim1, self.ndim, "transpose")
-        return self._apply(ops.swapaxes, self, i=i, j=j) if self.ndim else self
+        return self._apply(ops.swapaxes, self, i=i, j=j) if self.ndim else self.permute()
 
     swapaxes = transpose
 

@@ -19,6 +19,62 @@ from .ops import Array
 from .tensor import Tensor, quiet, set_all, wrap
 
 
+class _Row:
+    """Parameters that move together, as one long vector: at lesson size a step is a dozen calls of NumPy, not a dozen for each."""
+
+    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any]) -> None:
+        dtype = params[0]._data.dtype  # it stays what it is, whatever a gradient or the state was
+        self.params, self.data = params, data.astype(dtype, copy=False)
+        self.state = {k: v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else v for k, v in state.items()}  # as long as data
+        self.shapes = [(p._data.shape, p._data.size) for p in params]
+        self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
+
+    def cut(self, row: Array) -> list[Array]:
+        """The part of each parameter, in its shape."""
+        pieces, end = [], 0
+        for shape, size in self.shapes:
+            start, end = end, end + size
+            pieces.append(row[start:end].reshape(shape))
+        return pieces
+
+    def split(self) -> Iterable[tuple[Tensor, dict[str, Any]]]:
+        """Each parameter with its state."""
+        cut = {k: self.cut(v) if isinstance(v, np.ndarray) else [v] * len(self.params) for k, v in self.state.items()}
+        return [(p, {k: pieces[i] for k, pieces in cut.items()}) for i, p in enumerate(self.params)]
+
+
+def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
+    """The row of these parameters; their states have the same names and numbers."""
+    for p, remembered in zip(params, states, strict=True):
+        for k, v in remembered.items():
+            if isinstance(v, np.ndarray) and v.shape != p.shape:
+                raise ValueError(f"step(): the {k} of a parameter has shape {v.shape}, its data now {p.shape}: make a new optimizer for it")
+    state = {k: np.concatenate([s[k].reshape(-1) for s in states]) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
+    return _Row(params, np.concatenate([p._data.reshape(-1) for p in params]), state)
+
+
+def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row]) -> list[_Row]:
+    """Rows of just these parameters. Mostly it is the one that the last step left; else the `rows` they are in are taken apart and
+    new ones made, by dtype and number of steps."""
+    for p in params:
+        if p._grad is not None and p._grad._data.shape != p._data.shape:
+            raise ValueError(f"step(): the gradient of a parameter has shape {p._grad.shape}, its data now {p.shape}")
+    row = rows.get(params[0]) if params else None
+    if row and len(params) == len(row.params) and all(map(operator.is_, [*params, *(p._data for p in params)], [*row.params, *row.pieces])):
+        return [row]
+    alike: dict[Any, list[Tensor]] = {}
+    states: dict[Tensor, dict[str, Any]] = {}
+    moving = set(params)
+    for old in [row for row in rows.values() if not moving.isdisjoint(row.params)]:
+        states.update(old.split())
+        del rows[old.params[0]]
+    rows.update((p, _joined([p], [state])) for p, state in states.items() if p not in moving)
+    for p in params:
+        state = states.get(p, {})
+        alike.setdefault((p._data.dtype, state.get("step", bool(state))), []).append(p)
+    return [_joined(some, [states.get(p, {}) for p in some]) for some in alike.values()]
+
+
 class Optimizer:
     """The common part: groups, zero_grad, step, and a state dict of {"state": by number, "param_groups": options}."""
 
@@ -29,8 +85,7 @@ class Optimizer:
         groups = listed(params, what)
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}
-        self._rows: dict[tuple[str, Tensor], tuple[list[Array], Array]] = {}  # see _joined
+        self._rows: dict[Tensor, _Row] = {}  # each under its first parameter; together they hold every parameter that ever moved
         for group in groups if groups and isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
         if not any(group["params"] for group in self.param_groups):
@@ -65,55 +120,28 @@ class Optimizer:
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
-        changes = quiet.copy().run(self._changes)
-        if len(changes) == 1:
+        rows, moved = quiet.copy().run(self._step)
+        if not moved:
             warnings.warn("step(): no parameter has a gradient, so none moves; call loss.backward() first", stacklevel=2)
-        set_all(changes)
+        data = [(p, "_data", piece) for row in moved for p, piece in zip(row.params, row.pieces, strict=True)]
+        set_all([*data, (self, "_rows", rows)])
 
-    def _changes(self) -> list[tuple[object, str, Any]]:
-        changes: list[tuple[object, str, Any]] = []
-        states = dict(self.state)
+    def _step(self) -> tuple[dict[Tensor, _Row], list[_Row]]:
+        """The rows after this step, and those among them that move in it."""
+        rows, moved = dict(self._rows), []
         for group in self.param_groups:
-            group = _checked(group)  # a schedule may have set another lr
-            for params in self._alike(group["params"]):
-                old = [self.state.get(p, {}) for p in params]
-                first = params[0]
-                joined = {k: self._joined(k, first, [s[k] for s in old]) if isinstance(v, np.ndarray) else v for k, v in old[0].items()}
-                data = self._joined("data", first, [p._data for p in params])
-                grads = np.concatenate([p._grad._data.reshape(-1) for p in params if p._grad is not None])
-                moved, state = self._moved(data, grads, joined, group)
-                pieces = {k: self._cut(k, v, params) for k, v in state.items() if isinstance(v, np.ndarray)}
-                for i, (p, piece) in enumerate(zip(params, self._cut("data", moved, params), strict=True)):
-                    changes.append((p, "_data", piece))
-                    states[p] = {k: pieces[k][i] if k in pieces else v for k, v in state.items()}
-        return [*changes, (self, "state", states)]
+            options = _checked(group)  # a schedule may have set another lr
+            for row in _rows_of([p for p in group["params"] if p._grad is not None], rows):
+                grads = np.concatenate([p._grad._data.reshape(-1) for p in row.params])  # type: ignore[union-attr]
+                data, state = self._moved(row.data, grads, row.state, options)
+                moved.append(_Row(row.params, data, state))
+        rows.update((row.params[0], row) for row in moved)
+        return rows, moved
 
-    # Parameters move together, as one long vector: at lesson size a step is a dozen calls of NumPy, not a dozen per parameter.
-
-    def _alike(self, params: Iterable[Tensor]) -> Iterable[list[Tensor]]:
-        """Those that have a gradient, grouped by dtype and number of steps."""
-        groups: dict[Any, list[Tensor]] = {}
-        for p in params:
-            if p._grad is not None:
-                if p._grad.shape != p.shape:
-                    raise ValueError(f"step(): the gradient of a parameter has shape {p._grad.shape}, its data now {p.shape}")
-                state = self.state.get(p)
-                groups.setdefault((p._data.dtype, p._grad._data.dtype, state.get("step", 1) if state else 0), []).append(p)
-        return groups.values()
-
-    def _joined(self, name: str, first: Tensor, arrays: list[Array]) -> Array:
-        pieces, row = self._rows.get((name, first), ((), None))
-        if row is not None and len(pieces) == len(arrays) and all(map(operator.is_, pieces, arrays)):
-            return row  # they still are the pieces into which the last step cut it
-        return np.concatenate([x.reshape(-1) for x in arrays])
-
-    def _cut(self, name: str, row: Array, params: list[Tensor]) -> list[Array]:
-        pieces, end, row = [], 0, row.astype(params[0]._data.dtype, copy=False)  # whatever the state or a gradient was
-        for p in params:
-            start, end = end, end + p._data.size
-            pieces.append(row[start:end].reshape(p._data.shape))
-        self._rows[name, params[0]] = pieces, row
-        return pieces
+    @property
+    def state(self) -> dict[Tensor, dict[str, Any]]:
+        """What is remembered of each parameter that ever moved: numbers, and arrays of its shape."""
+        return {p: state for row in self._rows.values() for p, state in row.split()}
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
         raise NotImplementedError
@@ -137,7 +165,8 @@ class Optimizer:
             fresh, groups = self._read(state_dict)
         except (KeyError, TypeError, AttributeError):
             raise ValueError(f"load_state_dict: this is not what {kind}.state_dict() gave: {short(state_dict)}") from None
-        set_all([(self, "state", fresh), (self, "param_groups", groups)])
+        rows = {p: _joined([p], [state]) for p, state in fresh.items()}
+        set_all([(self, "_rows", rows), (self, "param_groups", groups)])
 
     def _read(self, state_dict: dict[str, Any]) -> tuple[dict[Tensor, dict[str, Any]], list[dict[str, Any]]]:
         params = {str(i): p for i, p in enumerate(p for group in self.param_groups for p in group["params"])}

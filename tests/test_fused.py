@@ -244,7 +244,7 @@ def test_blocks_cover_every_pair_that_is_seen_once(cut_name, shape, offset, monk
     lead = np.broadcast_shapes(lead_q, lead_k, lead_v)
     cut(monkeypatch, cut_name)
     count, rows_count = np.zeros((*lead, n, m), int), np.zeros((*lead, n, 1), int)
-    for rows, _, pairs in module._blocks(lead, n, m, offset):
+    for rows, _, pairs in module._blocks(lead, n, m, offset, module.ROWS, module.BLOCK):
         assert count[pairs].size <= max(module.BLOCK, module.ROWS * m)
         count[pairs] += 1
         rows_count[rows] += 1

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -144,12 +145,13 @@ def test_two_processes_do_what_one_does(trained, torch):
 
 
 @pytest.mark.parametrize("name", ["to_pytorch", "ddp"])
-def test_without_pytorch_they_say_what_to_install(name):
-    hide = "import sys, runpy; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); runpy.run_module(sys.argv[2])"
-    command = [sys.executable, "-c", hide, EXAMPLES, name]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1] == "this example needs PyTorch, which is not installed here: pip install torch"
+def test_without_pytorch_they_say_what_to_install(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "to_pytorch", raising=False)  # ddp imports it anew
+    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    assert stopped.value.code == "this example needs PyTorch, which is not installed here: pip install torch"
 
 
 def test_the_names_are_those_the_example_promises():

@@ -266,3 +266,40 @@ def test_whatever_comes_in_float64_a_float32_parameter_stays_float32(spoil):
         optimizer.step()
     assert p.dtype == minigrad.float32
     assert all(v.dtype == minigrad.float32 for v in optimizer.state_dict()["state"]["0"].values() if isinstance(v, minigrad.Tensor))
+
+
+def test_parameters_may_come_and_go_in_two_groups():
+    """Each parameter moves as if it had an optimizer of its own, whatever the others do."""
+    shapes, rng = [(2, 3), (4,), (3, 2), (5,)], np.random.default_rng(0)
+    together, alone = ([Tensor(np.ones(shape), True) for shape in shapes] for _ in range(2))
+    optimizer = Adam([{"params": together[:2]}, {"params": together[2:], "lr": 0.5}], lr=0.1)
+    singles = [Adam([p], lr=0.1 if i < 2 else 0.5) for i, p in enumerate(alone)]
+    for step, present in enumerate(["0123", "0123", "013", "0123", "23", "2", "0123", "1", "0123", "0123"]):
+        for i in range(4):
+            g = rng.standard_normal(shapes[i])
+            together[i].grad, alone[i].grad = (Tensor(g) if str(i) in present else None for _ in range(2))
+            if str(i) in present:
+                singles[i].step()
+        optimizer.step()
+        if step == 7:
+            together[3].data = together[3].data + 1
+            alone[3].data = alone[3].data + 1
+        for p, q, single in zip(together, alone, singles, strict=True):
+            assert np.allclose(p.data, q.data, rtol=1e-12)
+            assert optimizer.state.get(p, {}).keys() == single.state.get(q, {}).keys()
+            for name, value in single.state.get(q, {}).items():
+                assert np.allclose(optimizer.state[p][name], value, rtol=1e-12)
+
+
+def test_a_parameter_that_changed_its_shape_is_an_error_and_moves_nothing():
+    p, q = (minigrad.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True) for _ in range(2))
+    optimizer = Adam([p, q])
+    (p.sum() + q.sum()).backward()
+    optimizer.step()
+    p.data = np.ones((3, 2), np.float32)
+    optimizer.zero_grad()
+    (p.sum() + q.sum()).backward()
+    before = q.tolist()
+    with pytest.raises(ValueError, match=r"mean .*\(2, 2\).*\(3, 2\).*new optimizer"):
+        optimizer.step()
+    assert (q.tolist(), optimizer.state[p]["mean"].shape) == (before, (2, 2))
