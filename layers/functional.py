@@ -170,8 +170,9 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
     dim, kept, ids, divisor = _targets(x, target, ignore_index, reduction)
     if x.ndim != 2:
         x = x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(-1, x.shape[dim])  # (n, v, ...) -> (rows, v)
-    y = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=kept.reshape(-1), smoothing=label_smoothing, divisor=divisor)
-    return y.reshape(kept.shape) if divisor is None else y
+    rows = None if kept is None else kept.reshape(-1)
+    y = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=rows, smoothing=label_smoothing, divisor=divisor)
+    return y.reshape(target.shape) if divisor is None else y
 
 
 def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
@@ -179,13 +180,13 @@ def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction:
     x = checked(input, Tensor, "nll_loss")
     dim, kept, ids, divisor = _targets(x, target, ignore_index, reduction)
     losses = -x.gather(dim, minigrad.tensor(ids).unsqueeze(dim)).squeeze(dim)
-    losses = losses.masked_fill(minigrad.tensor(~kept), 0.0)
+    losses = losses if kept is None else losses.masked_fill(minigrad.tensor(~kept), 0.0)
     return losses if divisor is None else losses.sum() / divisor
 
 
-def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[int, Array, Array, float | None]:
-    """The dim of the classes; which targets count, and the ids, 0 where they don't, both in the shape of the targets; and by what the
-    sum of the losses is divided (None: they stay as they are)."""
+def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tuple[int, Array | None, Array, float | None]:
+    """The dim of the classes; which targets count (None: all), and the ids, 0 where they don't, both in the shape of the targets;
+    and by what the sum of the losses is divided (None: they stay as they are)."""
     _known(reduction)
     dim = 1 if x.ndim > 1 else 0
     if x.dtype.kind != "f":
@@ -199,9 +200,10 @@ def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tu
         )
     kept = target._data != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
     count = np.count_nonzero(kept)
-    ids = target._data if count == kept.size else np.where(kept, target._data, 0)
+    whole = count == kept.size
+    ids = target._data if whole else np.where(kept, target._data, 0)
     ids_in_range(ids, x.shape[dim], "target")
-    return dim, kept, ids, {"mean": float(count), "sum": 1.0, "none": None}[reduction]
+    return dim, None if whole else kept, ids, {"mean": float(count), "sum": 1.0, "none": None}[reduction]
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:

@@ -299,7 +299,9 @@ def log_softmax(x: Array, axis: int) -> Result:
     return y, lambda g: g - np.exp(y) * _total(g, axis)
 
 
-def cross_entropy(x: Array, target: Array, kept: Array, smoothing: float = 0.0, divisor: float | None = None) -> Result:
+def cross_entropy(
+    x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None
+) -> Result:
     """y_i = -sum_j q_ij * log softmax(x_i)_j,  (n, v) and ids (n) -> (n),  q = (1-smoothing) at the target + smoothing/v everywhere,
     y_i = 0 where a row isn't kept; with a divisor, y = sum_i y_i / divisor.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
     log_p, places = log_softmax(x, -1)[0], (np.arange(len(x)), target)
@@ -312,10 +314,11 @@ def cross_entropy(x: Array, target: Array, kept: Array, smoothing: float = 0.0, 
         p[places] -= 1 - smoothing
         if smoothing:
             p -= smoothing / x.shape[-1]
-        p *= np.where(kept, g if divisor is None else g / divisor, 0)[:, None]
+        g = g if divisor is None else g / divisor
+        p *= (g if kept is None else np.where(kept, g, 0))[..., None]
         return p
 
-    y = np.where(kept, y, 0)
+    y = y if kept is None else np.where(kept, y, 0)
     return y if divisor is None else np.add.reduce(y) / divisor, dx
 
 

@@ -43,11 +43,13 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     The record is one pair (input, vjp) for each input tensor that requires a gradient. These pairs *are* the graph.
     Inputs that aren't tensors (Python numbers) and the options are constants.
     """
-    arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
-    value, *vjps = quiet.copy().run(op, *arrays, **options)
-    y = wrap(value)
+    result = quiet.copy().run(op, *[x._data if isinstance(x, Tensor) else x for x in inputs], **options)
+    y = wrap(result[0])
     if not _mode.pauses:
-        pairs = [(x, vjp) for x, vjp in zip(inputs, vjps) if isinstance(x, Tensor) and x._requires_grad]  # noqa: B905  op may offer more
+        pairs = []
+        for x, vjp in zip(inputs, result[1:]):  # noqa: B905  the op may offer more
+            if isinstance(x, Tensor) and x._requires_grad:
+                pairs.append((x, vjp))
         if pairs:
             y._requires_grad = True
             y._pairs = pairs

@@ -1,9 +1,10 @@
 """Memory, depth and interruptions: nothing stays behind, and nothing is ever half done. Longer runs: `python tests/soak.py`."""
 
+import gc
 import signal
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,16 @@ import test_functional
 
 import minigrad
 from minigrad import Tensor, tensor
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _only_what_is_new_is_counted() -> Iterator[None]:
+    """The thousands of tests that pytest holds would be walked again with each count."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
 
 # Memory -------------------------------------------------------------------------------------------------------
 
