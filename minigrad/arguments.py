@@ -138,7 +138,7 @@ def integer(value: Any, what: str) -> int:
 
 def sizes_of(sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
     """Both spellings of a size, f(2, 3) and f((2, 3)), as one tuple of ints."""
-    if all(type(n) is int for n in sizes):
+    if {*map(type, sizes)} == {int}:
         return sizes
     if len(sizes) == 1 and isinstance(sizes[0], Iterable) and (not hasattr(sizes[0], "ndim") or sizes[0].ndim):
         sizes = tuple(sizes[0])
@@ -168,8 +168,8 @@ def axes_of(dim: Dim, ndim: int, op: str, keepdim: bool = False) -> tuple[int, .
 
 def filled_shape(shape: tuple[int, ...], old: tuple[int, ...], op: str) -> tuple[int, ...]:
     """The new shape with its one -1 worked out; a ValueError where the elements don't fit."""
-    total = math.prod(old)
-    if math.prod(shape) == total and min(shape, default=0) >= 0:
+    total, new = math.prod(old), math.prod(shape)
+    if new == total and min(shape, default=0) >= 0:
         return shape
     known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) == 1 and known and total % known == 0:
@@ -239,7 +239,9 @@ def ids_in_range(ids: Array, count: int, what: str) -> None:
     """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
-    if ids.size and ids.astype(np.uint64).max() >= count:  # one pass for both ends: as unsigned numbers, negative ones are huge
+    if (
+        ids.size and np.maximum.reduce(ids.astype(np.uint64), None) >= count
+    ):  # one pass for both ends: as unsigned numbers, negative ones are huge
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
         numbers = f" [0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count > 0 else ": there are none"
         raise IndexError(f"{what} {wrong} is out of range{numbers}")

@@ -19,7 +19,7 @@ ROWS = 64  # rows of a block that has many keys; a causal block leaves out the k
 KEEP = 2**23  # weights of so many scores (32 MiB of float32) wait for the backward pass; more are computed again
 LOW, HIGH = 1e-10, 1e30  # between them, the sum of a row of exp(S) has lost nothing
 
-Index = tuple[slice, ...]
+Index = tuple[Any, ...]  # of slices, or (...,) for everything
 _least, _most = np.minimum.reduce, np.maximum.reduce
 
 
@@ -64,8 +64,7 @@ def attention(
             ) from None
         q, k, v = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v))
     blocks, kept = _blocks(lead, n, m, offset, ROWS, BLOCK), math.prod(lead) * n * m <= KEEP
-    ones = _ones(m, q.dtype)  # a product with ones is the sum of each row: NumPy is slow at many short sums
-    y = _laid_out_like(q, v.shape[-1])
+    y = _laid_out_like(q, v)
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
     def scores(rows: Index, keys: Index, pairs: Index) -> Any:
@@ -75,28 +74,29 @@ def attention(
         if hidden is not None:
             np.copyto(s, -math.inf, where=hidden[pairs])
         if offset is not None:
-            start, first = pairs[-2].start, max(0, pairs[-2].start + offset + 1)  # the first key that one of the rows doesn't see
-            np.copyto(s[..., first:], -math.inf, where=_future(s.shape[-2], s.shape[-1] - first, start + offset - first))
+            start = pairs[-2].start + offset  # the last key that the first row sees
+            first = start + 1 if start >= 0 else 0
+            np.copyto(s[..., first:] if first > 1 else s, -math.inf, where=_future(*s.shape[-2:], start, first if first > 1 else 0))
         return s
 
     for rows, keys, pairs in blocks:
-        p, shift = scores(rows, keys, pairs), None
-        np.exp(p, out=p)
-        total = np.matmul(p, ones[keys[-2]])
+        p, shift, ones = scores(rows, keys, pairs), None, _ones(pairs[-1].stop, q.dtype)
+        np.exp(p, p)
+        total = np.matmul(p, ones)  # the sum of each row: NumPy is slow at many short sums
         if not (_least(total, None, initial=1) > LOW and _most(total, None, initial=1) < HIGH):  # too small, too large or NaN
             p = scores(rows, keys, pairs)
             shift = np.where((total > LOW) & (total < HIGH), 0, p.max(axis=-1, keepdims=True, initial=-math.inf))
             shift[shift == -math.inf] = 0
             p -= shift
-            np.exp(p, out=p)
-            total = np.matmul(p, ones[keys[-2]])
+            np.exp(p, p)
+            total = np.matmul(p, ones)
             total += total == 0  # a query that sees nothing: 0 / 1
         p /= total
-        np.matmul(p, v[keys], out=y[rows])
+        np.matmul(p, v[keys], y[rows])
         saved.append((p if kept else None, shift, total))
 
     def backward(g: Array) -> list[Array]:
-        dq, dk, dv = (_laid_out_like(x, x.shape[-1]) for x in (q, k, v))
+        dq, dk, dv = (_laid_out_like(x, x) for x in (q, k, v))
         dk.fill(0)
         dv.fill(0)
         D = np.einsum("...i,...i->...", g, y)[..., None]  # (..., n, 1)
@@ -106,14 +106,15 @@ def attention(
                 p = scores(rows, keys, pairs)
                 if shift is not None:
                     p -= shift
-                np.exp(p, out=p)
+                np.exp(p, p)
                 p /= total
             ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
             ds -= D[rows]
             ds *= p
-            np.matmul(ds, k[keys], out=dq[rows])
-            _add_product(dk[keys], ds.swapaxes(-1, -2), q[rows], fresh=rows[-2].stop == n)
-            _add_product(dv[keys], p.swapaxes(-1, -2), g[rows], fresh=rows[-2].stop == n)
+            np.matmul(ds, k[keys], dq[rows])
+            fresh = pairs[-2].stop == n  # these keys had nothing yet
+            _add_product(dk[keys], ds.swapaxes(-1, -2), q[rows], fresh)
+            _add_product(dv[keys], p.swapaxes(-1, -2), g[rows], fresh)
             if dbias is not None:  # summed at once over the axes along which the bias was stretched, so it stays as small as it is
                 stretched = tuple(i for i, length in enumerate(dbias.shape) if length == 1)
                 place = tuple(slice(None) if i in stretched else part for i, part in enumerate(pairs))
@@ -150,7 +151,9 @@ def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: i
         for stop in range(n, 0, -height):
             rows = slice(max(0, stop - height), stop)
             keys = slice(0, m if offset is None else min(m, max(0, stop + offset)))
-            blocks.append(((*part, rows, slice(None)), (*part, keys, slice(None)), (*part, rows, keys)))
+            pairs = (*part, rows, keys)
+            all_rows, all_keys = ((...,) if not axis and x == slice(0, length) else None for x, length in ((rows, n), (keys, m)))
+            blocks.append((all_rows or (*part, rows, slice(None)), all_keys or (*part, keys, slice(None)), pairs))
     return blocks
 
 
@@ -160,18 +163,20 @@ def _ones(m: int, dtype: np.dtype[Any]) -> Array:
 
 
 @functools.lru_cache(maxsize=64)  # most blocks have the same triangle
-def _future(n: int, m: int, offset: int) -> Array:
-    return np.arange(m) > np.arange(offset, offset + n)[:, None]  # key j > i + offset, True = hidden
+def _future(n: int, m: int, offset: int, first: int) -> Array:
+    return np.arange(first, m) > np.arange(offset, offset + n)[:, None]  # key j > i + offset, True = hidden
 
 
-def _laid_out_like(x: Array, length: int) -> Array:
-    """Room for (..., length) in the memory order of x: heads that were split off by a view can then be merged by a view."""
-    shape = (*x.shape[:-1], length)
+def _laid_out_like(x: Array, like: Array) -> Array:
+    """Room for (..., length of `like`) in the memory order of x: heads that were split off by a view can be merged by a view."""
+    if like is x and 0 not in x.strides:
+        return np.empty_like(x)
+    shape = (*x.shape[:-1], like.shape[-1])
     return np.empty(shape, x.dtype) if 0 in x.strides else np.empty_like(x, shape=shape)
 
 
 def _add_product(total: Array, a: Array, b: Array, fresh: bool) -> None:
     if fresh:
-        np.matmul(a, b, out=total)
+        np.matmul(a, b, total)
     else:
         total += a @ b

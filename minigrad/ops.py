@@ -299,9 +299,7 @@ def log_softmax(x: Array, axis: int) -> Result:
     return y, lambda g: g - np.exp(y) * _total(g, axis)
 
 
-def cross_entropy(
-    x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None
-) -> Result:
+def cross_entropy(x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None) -> Result:
     """y_i = -sum_j q_ij * log softmax(x_i)_j,  (n, v) and ids (n) -> (n),  q = (1-smoothing) at the target + smoothing/v everywhere,
     y_i = 0 where a row isn't kept; with a divisor, y = sum_i y_i / divisor.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
     log_p, places = log_softmax(x, -1)[0], (np.arange(len(x)), target)

@@ -32,7 +32,7 @@ class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't
 
 _mode = _Mode()
 _births = itertools.count()  # next() on it is one step that no other thread can split
-_new = object.__new__
+_new, ndarray = object.__new__, np.ndarray
 quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
 quiet.run(np.seterr, all="ignore")
 
@@ -55,7 +55,6 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
             y._pairs = pairs
             y._op = op
             y._options = options
-            y._keep = False
     return y
 
 
@@ -90,8 +89,8 @@ class no_grad:
 def wrap(array: Any, into: Tensor | None = None) -> Tensor:
     """A constant around this very array, without the copy that `Tensor(array)` makes. (into: an object still without fields)"""
     t = _new(Tensor) if into is None else into
-    t._data = array if type(array) is np.ndarray else np.asarray(array)  # NumPy's sum of everything is no array but a scalar
-    t._requires_grad = t._piece = False
+    t._data = array if type(array) is ndarray else np.asarray(array)  # NumPy's sum of everything is no array but a scalar
+    t._requires_grad = t._piece = t._keep = False
     t._grad = t._op = None
     t._pairs = ()
     t._birth = next(_births)
@@ -237,7 +236,7 @@ class Tensor(Methods):
         """Ask for `.grad` on this tensor although it isn't a leaf."""
         if not self._requires_grad:
             raise RuntimeError("retain_grad() on a tensor that doesn't require a gradient; set requires_grad=True on what it was made from")
-        self._keep = True  # read of computed tensors only: leaves keep theirs anyway
+        self._keep = True
 
     def detach(self) -> Tensor:
         """The same numbers outside the graph: a constant, to which no gradient flows."""

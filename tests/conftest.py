@@ -8,7 +8,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all-lessons", action="store_true", help="compare the tour with the output of every lesson, not only the quick ones")
+    parser.addoption("--all-lessons", action="store_true", help="what takes long too: all lessons, whole programs, ten seeds of train.py")
     parser.addoption("--all-seeds", action="store_true", help="run every lesson with seeds 0 to 19 (some ten minutes)")
 
 

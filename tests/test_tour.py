@@ -1,6 +1,6 @@
 """The tour, examples/README*.md, in every language: its programs run, what it says they print is what they print, its links lead somewhere.
 
-The quick lessons run here; all of them with --all-lessons. Training makes rounding differences between machines larger, so
+run.py and the first lesson run here; all lessons with --all-lessons. Training makes rounding differences between machines larger, so
 the output of a lesson is compared like this: all text must be equal, numbers may differ by 5 % + 0.03, and the cells of heat maps
 that aren't blank by one grey of ten on average. (Measured with the kernels of five kinds of processor: see SLACK.)
 """
