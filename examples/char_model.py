@@ -7,8 +7,6 @@ See what breaks: --no-attention. For a longer text: --positions rotary --layers 
 
 import argparse
 import math
-import os
-import signal
 import sys
 import time
 import zlib
@@ -17,8 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices this small only wait for each other in threads
+import command  # what the examples share as programs
 
 import layers as nn
 import layers.functional as F
@@ -272,45 +269,26 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", metavar="FILE", help="a text in UTF-8 to learn; its last tenth is held out (default: the grammar)")
     parser.add_argument("--seed", type=int, help="same seed, same numbers, every run (default: 0)")
-    parser.add_argument("--steps", type=int, help="training steps (default: 600)")
+    parser.add_argument("--steps", type=command.natural, help="training steps (default: 600)")
     parser.add_argument("--decay", type=int, help="the step until which the learning rate falls (default: 600, or all steps if more)")
-    parser.add_argument("--batch", type=int, help="windows per step (default: 16)")
-    parser.add_argument("--accumulate", type=int, help="take each batch in so many parts, to save memory (default: 1)")
-    parser.add_argument("--length", type=int, help="characters the model sees at a time (default: 32)")
-    parser.add_argument("--width", type=int, help="features of a character (default: 32)")
-    parser.add_argument("--heads", type=int, help="attention heads of a layer (default: 2)")
-    parser.add_argument("--layers", type=int, help="decoder layers (default: 1)")
+    parser.add_argument("--batch", type=command.count, help="windows per step (default: 16)")
+    parser.add_argument("--accumulate", type=command.count, help="take each batch in so many parts, to save memory (default: 1)")
+    parser.add_argument("--length", type=command.count, help="characters the model sees at a time (default: 32)")
+    parser.add_argument("--width", type=command.count, help="features of a character (default: 32)")
+    parser.add_argument("--heads", type=command.count, help="attention heads of a layer (default: 2)")
+    parser.add_argument("--layers", type=command.count, help="decoder layers (default: 1)")
     parser.add_argument("--positions", choices=("learned", "sinusoidal", "rotary"), help="default: learned")
     parser.add_argument("--tied", action="store_true", default=None, help="the read-out uses the embedding's own vectors")
     parser.add_argument("--no-attention", action="store_true", default=None, help="each character looks at itself only")
-    parser.add_argument("--lr", type=float, help="the largest learning rate of AdamW (default: 0.01)")
-    parser.add_argument("--weight-decay", type=float, help="AdamW's, on matrices only (default: 0.01)")
-    parser.add_argument("--save", metavar="FILE", help="write weights, optimizer and random state (.npz)")
+    parser.add_argument("--lr", type=command.positive, help="the largest learning rate of AdamW (default: 0.01)")
+    parser.add_argument("--weight-decay", type=command.not_negative, help="AdamW's, on matrices only (default: 0.01)")
+    parser.add_argument("--save", type=command.output, metavar="FILE", help="write weights, optimizer and random state (.npz)")
     parser.add_argument("--resume", metavar="FILE", help="go on from a saved file, as if there had been no break")
     args = parser.parse_args(argv)
-    args.saved, was = None, DEFAULTS
-    if args.resume:
-        try:
-            args.saved = torch.load(args.resume)
-            was = {name: args.saved["options"][name] for name in DEFAULTS}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            parser.error(f"--resume {args.resume}: {error}")
-        for name in set(DEFAULTS) - {"text", "steps", "decay"}:
-            if getattr(args, name) not in (None, was[name]):
-                parser.error(f"--resume: {args.resume} was trained with {name} = {was[name]}, not {getattr(args, name)}")
-    for name, value in was.items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    command.settle(parser, args, DEFAULTS, free={"text", "steps", "decay"})
     args.decay = max(args.decay, args.steps)
-    for name in ("batch", "accumulate", "length", "width", "heads", "layers"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(args, name)}")
-    if args.steps < 0 or not args.lr > 0 or not args.weight_decay >= 0:
-        parser.error(f"--steps and --weight-decay can't be below 0, --lr must be above; got {args.steps}, {args.weight_decay}, {args.lr}")
     if args.width % args.heads or (args.positions == "rotary" and args.width // args.heads % 2):
         parser.error(f"--heads must divide --width (rotary: into even parts), got {args.heads} and {args.width}")
-    if args.save and not Path(args.save).resolve().parent.is_dir():
-        parser.error(f"{args.save}: there is no such folder")  # now, not after the training
     torch.manual_seed(args.seed)
     try:
         args.data = Text(args.text, args.length)
@@ -323,8 +301,21 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return args
 
 
+def report(model: Any, text: Text) -> dict[str, float]:
+    """Measure, print and return."""
+    numbers = {"held-out": held_out_loss(model, text), **text.baselines()}
+    if text.grammar:
+        numbers["agreement"] = agreement(model, text)
+        print(f"agreement of noun and measure word across an adjective phrase: {100 * numbers['agreement']:.1f} % (by chance 33.3 %)")
+    known = ", ".join(
+        f"{name} {numbers[name]:.{2 if name == 'unigram' else 3}f}" for name in ("oracle", "bigram", "unigram") if name in numbers
+    )
+    print(f"held-out loss {numbers['held-out']:.3f} nats per character ({known})")
+    return numbers
+
+
 def train(args: argparse.Namespace) -> dict[str, Any]:
-    """Train, report, and return the numbers."""
+    """Train, report, and return the numbers. In args.saved is then what --save writes."""
     text, options = args.data, {name: getattr(args, name) for name in DEFAULTS}
     model = build(options, len(text.characters))
     optimizer = optimizer_of(model, options)
@@ -340,10 +331,8 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         first = step = args.saved["step"]
         print(f"going on after step {step} of {args.resume}")
 
-    stop: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda *_: stop.append(1) if not stop else signal.default_int_handler(*_))
     terminal, start, shown = sys.stdout.isatty(), time.perf_counter(), 0.0
-    try:
+    with command.ctrl_c() as stop:
         while step < args.steps and not stop:  # Ctrl-C waits for the end of a step, so nothing is left half done
             loss = update(model, optimizer, text.batch(args.batch), step, options)
             step += 1
@@ -355,23 +344,17 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
                 line = f"{line}   {(args.steps - step) / speed:4.0f} s left   "
                 print("\r" * terminal + line + written(model, text, min(args.length, 32)) * due, end="\n" if due else "", flush=True)
                 shown = now
-    finally:
-        signal.signal(signal.SIGINT, before)
     if step < args.steps:
         print(f"\nstopped after {step} steps; this is what was learned")
 
-    if args.save:
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state(), "step": step}
-        torch.save({**state, "options": options, "characters": text.characters, "check": text.check}, args.save)
-        print(f"weights written to {args.save}")
-    numbers = {"loss": loss, "held-out": held_out_loss(model, text), **text.baselines()}
-    if text.grammar:
-        numbers["agreement"] = agreement(model, text)
-        print(f"agreement of noun and measure word across an adjective phrase: {100 * numbers['agreement']:.1f} % (by chance 33.3 %)")
-    known = ", ".join(
-        f"{name} {numbers[name]:.{2 if name == 'unigram' else 3}f}" for name in ("oracle", "bigram", "unigram") if name in numbers
-    )
-    print(f"held-out loss {numbers['held-out']:.3f} nats per character ({known})")
+    args.saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state(), "step": step}
+    args.saved |= {"options": options, "characters": text.characters, "check": text.check}
+    try:
+        if args.save:
+            with command.writing(args.save, "weights"):
+                torch.save(args.saved, args.save)
+    finally:  # also where the file couldn't be written
+        numbers = {"loss": loss, **report(model, text)}
     return numbers
 
 

@@ -11,12 +11,10 @@ import argparse
 import multiprocessing
 import sys
 import tempfile
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
-
 import char_model
+import command  # what the examples share as programs
 import to_pytorch  # ends here, and says why, where PyTorch is not installed
 import torch
 import torch.distributed
@@ -51,7 +49,7 @@ def process(rank: int, folder: str, weights: Any, batches: list[torch.Tensor], o
 def main(argv: list[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", nargs="?", help="what char_model.py --save wrote (default: start with random weights)")
-    parser.add_argument("--steps", type=int, default=20, help="training steps (default: 20)")
+    parser.add_argument("--steps", type=command.natural, default=20, help="training steps (default: 20)")
     args = parser.parse_args(argv)
     run = char_model.arguments(["--resume", args.file] if args.file else [])
     options = {name: getattr(run, name) for name in char_model.DEFAULTS}

@@ -8,16 +8,13 @@ the keys and values of what was read are kept, and only the new character goes t
 """
 
 import argparse
-import sys
-import tempfile
+import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
-
 import char_model
+import command  # what the examples share as programs
 
 import minigrad as torch
 from layers.decoder import Cache
@@ -64,95 +61,82 @@ def curve(places: list[int], times: dict[str, list[float]]) -> str:
     return "\n".join(lines)
 
 
-def picture(path: str, places: list[int], times: dict[str, list[float]]) -> str:
-    try:
-        import matplotlib
-    except ImportError:
-        return f"no picture: --plot needs matplotlib (pip install matplotlib), so {path} was not written"
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
+def picture(path: str, places: list[int], times: dict[str, list[float]]) -> None:
+    with command.drawing(path, figsize=(6.4, 4)) as (_, ax):
+        for (name, each), style in zip(times.items(), ("o-", "s--"), strict=True):
+            ax.plot(places, each, style, label=name)
+        ax.set_xlabel("characters so far")
+        ax.set_ylabel("ms for one more")
+        ax.set_ylim(bottom=0)
+        ax.legend()
 
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "minigrad", "font.size": 11})
-    figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for (name, each), style in zip(times.items(), ("o-", "s--"), strict=True):
-        ax.plot(places, each, style, label=name)
-    ax.set_xlabel("characters so far")
-    ax.set_ylabel("ms for one more")
-    ax.set_ylim(bottom=0)
-    ax.legend()
-    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
-    plt.close(figure)
-    return f"picture written to {path}"
+
+def model_of(saved: dict[str, Any]) -> Any:
+    """The model that char_model.py saved."""
+    model = char_model.build(saved["options"], len(saved["characters"]))
+    model.load_state_dict(saved["model"])
+    return model
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", nargs="?", help="what char_model.py --save wrote (default: train a small model first)")
     parser.add_argument("--prompt", help="how the text begins (default: 这, or what the model's text has)")
-    parser.add_argument("--count", type=int, help="how many characters to write (default: as many as fit into the context)")
-    parser.add_argument(
-        "--temperature", type=float, default=1.0, help="below 1 more of the likely, above 1 more of the others (default: 1)"
-    )
-    parser.add_argument("--top-k", type=int, help="only the k likeliest characters (default: all)")
-    parser.add_argument("--top-p", type=float, default=1.0, help="only the likeliest that together reach probability p (default: 1)")
+    parser.add_argument("--count", type=command.natural, help="how many characters to write (default: as many as fit into the context)")
+    above_0 = command.number(float, "a finite number above 0 (always the likeliest: --greedy)", lambda x: 0 < x < math.inf)
+    parser.add_argument("--temperature", type=above_0, default=1.0, help="below 1 more of the likely, above it of the others (default: 1)")
+    share = command.number(float, "above 0 and at most 1", lambda p: 0 < p <= 1)
+    parser.add_argument("--top-k", type=command.count, help="only the k likeliest characters (default: all)")
+    parser.add_argument("--top-p", type=share, default=1.0, help="only the likeliest that together reach probability p (default: 1)")
     parser.add_argument("--greedy", action="store_true", help="always the likeliest")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same text (default: 0)")
-    parser.add_argument("--plot", metavar="FILE", help="write the curve of times as a picture (needs matplotlib)")
+    parser.add_argument("--plot", type=command.picture, metavar="FILE", help="write the curve of times as a picture (needs matplotlib)")
     args = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as folder:
-        file = args.file or f"{folder}/model.npz"
-        if not args.file:
-            long = [
-                "--length",
-                "256",
-                "--batch",
-                "4",
-                "--positions",
-                "rotary",
-                "--steps",
-                "200",
-            ]  # rotary: each place needn't be learned alone
-            char_model.train(char_model.arguments([*long, "--save", file]))
-            print()
+    if args.file:
         try:
-            saved = torch.load(file)
-            args.characters = saved["characters"]
-            args.model = char_model.build(saved["options"], len(args.characters))
-            args.model.load_state_dict(saved["model"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            parser.error(f"{file}: {error}")
-    if saved["options"]["no_attention"]:
-        parser.error(f"{file} was trained with --no-attention: there is nothing to keep in a cache")
+            args.saved = torch.load(args.file)
+            args.characters = args.saved["characters"]
+            model_of(args.saved)
+        except (OSError, ValueError) as error:
+            parser.error(f"{args.file}: {error}")
+        except (LookupError, TypeError):
+            parser.error(f"{args.file} is not what char_model.py saves")
+        if args.saved["options"]["no_attention"]:
+            parser.error(f"{args.file} was trained with --no-attention: there is nothing to keep in a cache")
+    else:
+        long = ["--length", "256", "--batch", "4", "--positions", "rotary"]  # rotary: each place needn't be learned alone
+        args.run = char_model.arguments([*long, "--steps", "200"])
+        args.characters = args.run.data.characters
     if args.prompt is None:
         args.prompt = next((c for c in "这\n" if c in args.characters), args.characters[0])
-    unknown = sorted(set(args.prompt) - set(args.characters))
-    if unknown or not args.prompt:
+    if not args.prompt or set(args.prompt) - set(args.characters):
         parser.error(
             f"--prompt: needs at least one character, and none but those the model knows: {args.characters!r}; got {args.prompt!r}"
         )
-    try:
-        chooser(args)(torch.zeros(1, len(args.characters)))
-    except ValueError as error:
-        parser.error(str(error))
     return args
 
 
 def main(args: argparse.Namespace) -> dict[str, Any]:
+    if not args.file:
+        char_model.train(args.run)
+        print()
+        args.saved = args.run.saved
+    model = model_of(args.saved)
     torch.manual_seed(args.seed)
     ids = torch.tensor([args.characters.index(c) for c in args.prompt])
-    length = args.model.max_length
+    length = model.max_length
     count = max(1, length - len(ids)) if args.count is None else args.count
     print(args.prompt, end="", flush=True)
-    for token in generate(args.model, ids, count, chooser(args)):
+    for token in generate(model, ids, count, chooser(args)):
         print(args.characters[int(token)], end="", flush=True)
         ids = torch.cat([ids, token.unsqueeze(0)])
     print("\n")
     text = torch.cat([ids[:length], torch.zeros(max(0, length - len(ids))).long()])  # what it is doesn't change what it costs
     places = sorted({max(1, length * i // 16) for i in range(1, 17)})
-    times = milliseconds(args.model, text, places)
+    times = milliseconds(model, text, places)
     print(curve(places, times))
     if args.plot:
-        print(picture(args.plot, places, times))
+        picture(args.plot, places, times)
     return {"ids": ids, "places": places, "times": times}
 
 

@@ -9,16 +9,11 @@ shared in, and reads them back. Needs PyTorch (pip install torch), and for that 
 """
 
 import argparse
-import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import char_model
+import command  # what the examples share as programs
 
 import minigrad
 
@@ -168,9 +163,9 @@ LIMITS = {"logits": 1e-5, "losses": 1e-4, "back": 1e-5, "safetensors": 0.0}  # w
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", nargs="?", help="what char_model.py --save wrote (default: train a small model first)")
-    parser.add_argument("--steps", type=int, default=30, help="how many steps both train on, side by side (default: 30)")
-    parser.add_argument("--save", metavar="FILE", help="write what PyTorch has learned, for char_model.py --resume")
-    parser.add_argument("--safetensors", metavar="FILE", help="write the weights in this format, and read them back")
+    parser.add_argument("--steps", type=command.natural, default=30, help="how many steps both train on, side by side (default: 30)")
+    parser.add_argument("--save", type=command.output, metavar="FILE", help="write what PyTorch has learned, for char_model.py --resume")
+    parser.add_argument("--safetensors", type=command.output, metavar="FILE", help="write the weights in this format, and read them back")
     args = parser.parse_args(argv)
     if args.safetensors:
         try:
@@ -186,12 +181,10 @@ def difference(a: minigrad.Tensor, b: torch.Tensor) -> float:
 
 def main(args: argparse.Namespace) -> dict[str, Any]:
     """Carry over, compare, train on both sides, come back; print and return the largest differences."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = args.file or str(Path(folder) / "model.npz")
-        if not args.file:
-            char_model.train(char_model.arguments(["--steps", "150", "--save", file]))
-            print()
-        run = char_model.arguments(["--resume", file])  # checks the file, and makes the data anew
+    run = char_model.arguments(["--resume", args.file] if args.file else ["--steps", "150"])  # checks the file, and makes the data anew
+    if not args.file:
+        char_model.train(run)
+        print()
     state, options, text = run.saved, run.saved["options"], run.data
 
     ours = char_model.build(options, len(text.characters))
@@ -231,8 +224,8 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
         print(f"weights written to {args.safetensors}, and read back the same")
     if args.save:
         onwards = {"model": back.state_dict(), "optimizer": optimizer_back(their_optimizer, our_optimizer.state_dict())}
-        minigrad.save({**state, **onwards, "random": random, "step": last}, args.save)
-        print(f"what PyTorch has learned up to step {last} is in {args.save}")
+        with command.writing(args.save, f"what PyTorch has learned up to step {last}"):
+            minigrad.save({**state, **onwards, "random": random, "step": last}, args.save)
     wrong = {name: value for name, value in found.items() if not value <= LIMITS[name]}
     if wrong:
         sys.exit(f"these should be equal to rounding, and differ: {wrong}")

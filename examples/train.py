@@ -7,17 +7,13 @@ See what breaks: --no-positions, --causal; what changes: --heads 4, --task sort.
 
 import argparse
 import math
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices this small only wait for each other in threads
+import command  # what the examples share as programs
 
 import layers as nn
 import layers.functional as F
@@ -127,27 +123,16 @@ def heat_map(weights: list[list[float]], rows: list[int], columns: list[int]) ->
     return "\n".join(lines)
 
 
-def picture(path: str, maps: list[list[list[float]]], rows: list[int], columns: list[int], title: str) -> str:
-    try:
-        import matplotlib
-    except ImportError:
-        return f"no picture: --plot needs matplotlib (pip install matplotlib), so {path} was not written"
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "minigrad", "font.size": 11})
-    figure, axes = plt.subplots(1, len(maps), figsize=(4.6 * len(maps), 4.6), squeeze=False, layout="constrained")
-    for h, (ax, weights) in enumerate(zip(axes[0], maps, strict=True)):
-        ax.imshow(weights, vmin=0, vmax=1, cmap="Blues")
-        ax.set_xticks(range(len(columns)), [str(c) for c in columns])
-        ax.set_yticks(range(len(rows)), [str(r) for r in rows])
-        ax.xaxis.tick_top()
-        ax.set_xlabel("input: where the output looks" if len(maps) == 1 else f"head {h}")
-        ax.set_ylabel("output")
-    figure.suptitle(title)
-    figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
-    plt.close(figure)
-    return f"picture written to {path}"
+def picture(path: str, maps: list[list[list[float]]], rows: list[int], columns: list[int], title: str) -> None:
+    with command.drawing(path, ncols=len(maps), figsize=(4.6 * len(maps), 4.6), squeeze=False) as (figure, axes):
+        for h, (ax, weights) in enumerate(zip(axes[0], maps, strict=True)):
+            ax.imshow(weights, vmin=0, vmax=1, cmap="Blues")
+            ax.set_xticks(range(len(columns)), [str(c) for c in columns])
+            ax.set_yticks(range(len(rows)), [str(r) for r in rows])
+            ax.xaxis.tick_top()
+            ax.set_xlabel("input: where the output looks" if len(maps) == 1 else f"head {h}")
+            ax.set_ylabel("output")
+        figure.suptitle(title)
 
 
 # The job ---------------------------------------------------------------------------------------------------------
@@ -157,40 +142,21 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", choices=TASKS, help="what to learn (default: reverse)")
     parser.add_argument("--seed", type=int, help="same seed, same numbers, every run (default: 0)")
-    parser.add_argument("--steps", type=int, help="training steps (default: the task's)")
-    parser.add_argument("--batch", type=int, help="sequences per step (default: 64)")
-    parser.add_argument("--lr", type=float, help="Adam's learning rate (default: the task's)")
-    parser.add_argument("--heads", type=int, help="attention heads (default: the task's)")
+    parser.add_argument("--steps", type=command.natural, help="training steps (default: the task's)")
+    parser.add_argument("--batch", type=command.count, help="sequences per step (default: 64)")
+    parser.add_argument("--lr", type=command.positive, help="Adam's learning rate (default: the task's)")
+    parser.add_argument("--heads", type=command.count, help="attention heads (default: the task's)")
     parser.add_argument("--no-positions", action="store_true", default=None, help="leave the positions out: order becomes invisible")
     parser.add_argument("--causal", action="store_true", default=None, help="hide the future: half of what must be copied lies there")
-    parser.add_argument("--plot", metavar="FILE", help="write the attention map as a picture (needs matplotlib)")
-    parser.add_argument("--save", metavar="FILE", help="write weights, optimizer and random state (.npz)")
+    parser.add_argument("--plot", type=command.picture, metavar="FILE", help="write the attention map as a picture (needs matplotlib)")
+    parser.add_argument("--save", type=command.output, metavar="FILE", help="write weights, optimizer and random state (.npz)")
     parser.add_argument("--resume", metavar="FILE", help="go on from a saved file, as if there had been no break")
     args = parser.parse_args(argv)
-    args.saved = None
-    if args.resume:
-        try:
-            args.saved = torch.load(args.resume)
-            was = args.saved["options"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            parser.error(f"--resume {args.resume}: {error}")
-        for name in ("task", "seed", "batch", "lr", "heads", "no_positions", "causal"):
-            if getattr(args, name) not in (None, was[name]):
-                parser.error(f"--resume: {args.resume} was trained with {name} = {was[name]}, not {getattr(args, name)}")
-    else:
-        task = TASKS[args.task or "reverse"]
-        was = {"task": "reverse", "seed": 0, "batch": 64, "no_positions": False, "causal": False}
-        was |= {"steps": task.steps, "lr": task.lr, "heads": task.heads}
-    for name, value in was.items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
-    if args.steps < 0 or args.batch < 1 or not 0 < args.lr < math.inf:
-        parser.error(f"--steps must be at least 0, --batch at least 1 and --lr above 0; got {args.steps}, {args.batch}, {args.lr}")
-    if args.heads < 1 or D_MODEL % args.heads:
+    task = TASKS[args.task or "reverse"]
+    defaults = {"task": "reverse", "seed": 0, "batch": 64, "no_positions": False, "causal": False}
+    command.settle(parser, args, {**defaults, "steps": task.steps, "lr": task.lr, "heads": task.heads}, free={"steps"})
+    if D_MODEL % args.heads:
         parser.error(f"--heads must divide the model's width {D_MODEL}, got {args.heads}")
-    for path in (args.plot, args.save):
-        if path and (not Path(path).resolve().parent.is_dir() or Path(path).is_dir()):
-            parser.error(f"{path}: there is no such folder, or it is a folder itself")  # now, not after the training
     return args
 
 
@@ -211,10 +177,8 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         step = args.saved["step"]
         print(f"going on after step {step} of {args.resume}")
 
-    stop: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda *_: stop.append(1) if not stop else signal.default_int_handler(*_))
     progress = Progress(step, args.steps)
-    try:
+    with command.ctrl_c() as stop:
         while step < args.steps and not stop:  # Ctrl-C waits for the end of a step, so nothing is left half done
             step += 1
             ids = batch(args.batch, task.length, held_out)
@@ -226,8 +190,6 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
             optimizer.step()
             loss = objective.item()
             progress(step, loss, (logits.argmax(-1) == targets).float().mean().item())
-    finally:
-        signal.signal(signal.SIGINT, before)
     progress.done()
     if step < args.steps:
         print(f"stopped after {step} steps; this is what was learned")
@@ -241,14 +203,16 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         print(f"\nwhere each output digit (rows) looks among the input digits (columns){f', head {h}' if len(maps) > 1 else ''}:\n")
         print(heat_map(head, rows, columns))
     print(f"\n  weights from 0 to 1: '{SHADES}'; at the left of each row the digit that the model wrote\n")
-    if args.save:
-        options = {name: getattr(args, name) for name in ("task", "seed", "steps", "batch", "lr", "heads", "no_positions", "causal")}
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
-        torch.save({**state, "step": step, "options": options}, args.save)
-        print(f"weights written to {args.save}")
-    if args.plot:
-        print(picture(args.plot, maps, rows, columns, f"{args.task}: attention after {step} steps"))
-    print(f"held-out exact match {100 * exact:.1f} % ({HELD_OUT} sequences never seen in training)")
+    try:
+        if args.save:
+            options = {name: getattr(args, name) for name in ("task", "seed", "steps", "batch", "lr", "heads", "no_positions", "causal")}
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+            with command.writing(args.save, "weights"):
+                torch.save({**state, "step": step, "options": options}, args.save)
+        if args.plot:
+            picture(args.plot, maps, rows, columns, f"{args.task}: attention after {step} steps")
+    finally:  # also where a file couldn't be written
+        print(f"held-out exact match {100 * exact:.1f} % ({HELD_OUT} sequences never seen in training)")
     return {"exact": exact, "loss": loss, "weights": weights.numpy()}
 
 

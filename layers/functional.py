@@ -27,21 +27,22 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     The weight is stored (out, in), PyTorch's layout: row i holds the weights of output i. Raises ValueError where the
     last length of the input isn't `in`, TypeError where dtypes differ.
     """
-    x = checked(input, Tensor, "linear")
     try:
-        fits = x.ndim and weight.ndim == 2 and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1])
+        x, w, b = input._data, weight._data, None if bias is None else bias._data
+        fits = x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.shape == w.shape[:1])
     except AttributeError:
         fits = False
     if not fits:
-        raise _misfit(x, weight, bias)
-    if x.dtype != weight.dtype:
-        raise TypeError(f"linear: the input is {x.dtype}, the weight {weight.dtype}; bring the input to it: x.to(weight.dtype)")
-    if bias is not None and bias.dtype != weight.dtype:
-        raise TypeError(f"linear: the bias is {bias.dtype}, the weight {weight.dtype}; bring one to the other: bias.to(weight.dtype)")
-    return apply(ops.linear, x, weight) if bias is None else apply(ops.linear, x, weight, bias)
+        raise _misfit(input, weight, bias)
+    if x.dtype != w.dtype:
+        raise TypeError(f"linear: the input is {x.dtype}, the weight {w.dtype}; bring the input to it: x.to(weight.dtype)")
+    if b is not None and b.dtype != w.dtype:
+        raise TypeError(f"linear: the bias is {b.dtype}, the weight {w.dtype}; bring one to the other: bias.to(weight.dtype)")
+    return apply(ops.linear, input, weight) if bias is None else apply(ops.linear, input, weight, bias)
 
 
-def _misfit(x: Tensor, weight: Tensor, bias: Tensor | None) -> ValueError:
+def _misfit(input: Tensor, weight: Tensor, bias: Tensor | None) -> ValueError:
+    x = checked(input, Tensor, "linear")
     if checked(weight, Tensor, "linear, as its weight,").ndim != 2:
         return ValueError(f"linear: the weight must have shape (out_features, in_features), got {weight.shape}")
     if bias is not None and checked(bias, Tensor, "linear, as its bias,").shape != weight.shape[:1]:

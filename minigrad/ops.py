@@ -84,7 +84,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Result:
         y += bias
     return (
         _like(x, y),
-        lambda g: _like(x, _flat(g) @ weight),
+        lambda g: (_flat(g) @ weight).reshape(x.shape),
         lambda g: _flat(g).T @ rows,
         lambda g: np.add.reduce(_flat(g)),
     )

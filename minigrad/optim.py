@@ -6,6 +6,7 @@ A step rebinds `p.data`, it never writes into an array, and it changes all param
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import warnings
@@ -22,20 +23,17 @@ from .tensor import Tensor, quiet, set_all, wrap
 class _Row:
     """Parameters that move together, as one long vector: at lesson size a step is a dozen calls of NumPy, not a dozen for each."""
 
-    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any]) -> None:
+    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]] | None = None) -> None:
         dtype = params[0]._data.dtype  # it stays what it is, whatever a gradient or the state was
         self.params, self.data = params, data.astype(dtype, copy=False)
         self.state = {k: v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else v for k, v in state.items()}  # as long as data
-        self.shapes = [(p._data.shape, p._data.size) for p in params]
+        ends = itertools.accumulate(p._data.size for p in params)
+        self.parts = parts or [(slice(end - p._data.size, end), p._data.shape) for p, end in zip(params, ends, strict=True)]
         self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
 
     def cut(self, row: Array) -> list[Array]:
         """The part of each parameter, in its shape."""
-        pieces, end = [], 0
-        for shape, size in self.shapes:
-            start, end = end, end + size
-            pieces.append(row[start:end].reshape(shape))
-        return pieces
+        return [row[part].reshape(shape) for part, shape in self.parts]
 
     def split(self) -> Iterable[tuple[Tensor, dict[str, Any]]]:
         """Each parameter with its state."""
@@ -49,19 +47,20 @@ def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
         for k, v in remembered.items():
             if isinstance(v, np.ndarray) and v.shape != p.shape:
                 raise ValueError(f"step(): the {k} of a parameter has shape {v.shape}, its data now {p.shape}: make a new optimizer for it")
-    state = {k: np.concatenate([s[k].reshape(-1) for s in states]) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
-    return _Row(params, np.concatenate([p._data.reshape(-1) for p in params]), state)
+    state = {k: np.concatenate([s[k] for s in states], None) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
+    return _Row(params, np.concatenate([p._data for p in params], None), state)
 
 
 def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row]) -> list[_Row]:
     """Rows of just these parameters. Mostly it is the one that the last step left; else the `rows` they are in are taken apart and
     new ones made, by dtype and number of steps."""
-    for p in params:
-        if p._grad is not None and p._grad._data.shape != p._data.shape:
-            raise ValueError(f"step(): the gradient of a parameter has shape {p._grad.shape}, its data now {p.shape}")
+    grads, data = [p._grad._data.shape for p in params], [p._data for p in params]  # type: ignore[union-attr]
     row = rows.get(params[0]) if params else None
-    if row and len(params) == len(row.params) and all(map(operator.is_, [*params, *(p._data for p in params)], [*row.params, *row.pieces])):
+    if row and [shape for _, shape in row.parts] == grads and all(map(operator.is_, [*params, *data], [*row.params, *row.pieces])):
         return [row]
+    for shape, array in zip(grads, data, strict=True):
+        if shape != array.shape:
+            raise ValueError(f"step(): the gradient of a parameter has shape {shape}, its data now {array.shape}")
     alike: dict[Any, list[Tensor]] = {}
     states: dict[Tensor, dict[str, Any]] = {}
     moving = set(params)
@@ -132,9 +131,8 @@ class Optimizer:
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
             for row in _rows_of([p for p in group["params"] if p._grad is not None], rows):
-                grads = np.concatenate([p._grad._data.reshape(-1) for p in row.params])  # type: ignore[union-attr]
-                data, state = self._moved(row.data, grads, row.state, options)
-                moved.append(_Row(row.params, data, state))
+                grads = np.concatenate([p._grad._data for p in row.params], None)  # type: ignore[union-attr]
+                moved.append(_Row(row.params, *self._moved(row.data, grads, row.state, options), row.parts))
         rows.update((row.params[0], row) for row in moved)
         return rows, moved
 
