@@ -293,31 +293,40 @@ def softmax(x: Array, axis: int) -> Result:
 
 def log_softmax(x: Array, axis: int) -> Result:
     """y_i = x_i - log(sum_j exp(x_j)) along the axis.   dx = g - exp(y) * sum_j g_j"""
-    shifted = _in_rows(x - _top(x, axis))
-    total = _total(np.exp(shifted).astype(np.float64), axis)  # float32 has no 1 + 1e-9: the log would be 0
+    shifted, _, total = _exponentials(x, axis)
     y = shifted - np.log(total).astype(x.dtype)
     return y, lambda g: g - np.exp(y) * _total(g, axis)
 
 
-def cross_entropy(x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None) -> Result:
+def cross_entropy(
+    x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None
+) -> Result:
     """y_i = -sum_j q_ij * log softmax(x_i)_j,  (n, v) and ids (n) -> (n),  q = (1-smoothing) at the target + smoothing/v everywhere,
     y_i = 0 where a row isn't kept; with a divisor, y = sum_i y_i / divisor.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
-    log_p, places = log_softmax(x, -1)[0], (np.arange(len(x)), target)
-    y = (smoothing - 1) * log_p[places]
+    shifted, p, total = _exponentials(x, -1)  # softmax(x) = p / total, and its log is shifted - log(total)
+    places = np.arange(len(x)), target
+    y = np.log(total[:, 0]).astype(x.dtype) - (1 - smoothing) * shifted[places]
     if smoothing:
-        y -= smoothing * log_p.mean(axis=-1)
+        y -= smoothing * shifted.mean(axis=-1)
 
     def dx(g: Array) -> Any:
-        p = np.exp(log_p)
-        p[places] -= 1 - smoothing
+        out = p / total.astype(x.dtype)
+        out[places] -= 1 - smoothing
         if smoothing:
-            p -= smoothing / x.shape[-1]
+            out -= smoothing / x.shape[-1]
         g = g if divisor is None else g / divisor
-        p *= (g if kept is None else np.where(kept, g, 0))[..., None]
-        return p
+        out *= (g if kept is None else np.where(kept, g, 0))[..., None]
+        return out
 
     y = y if kept is None else np.where(kept, y, 0)
     return y if divisor is None else np.add.reduce(y) / divisor, dx
+
+
+def _exponentials(x: Array, axis: int) -> tuple[Array, Array, Array]:
+    """x - top, where top is the largest along the axis; exp of that; and its sum, in float64: float32 has no 1 + 1e-9, whose log isn't 0."""
+    shifted = _in_rows(x - _top(x, axis))
+    p = np.exp(shifted)
+    return shifted, p, _total(p.astype(np.float64), axis)
 
 
 # NumPy goes through many short rows one by one. What avoids that: a product with ones adds up, and standing on end the
