@@ -17,10 +17,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices this small only w
 
 def ended(kind: type[BaseException], *rest: Any) -> None:
     """A line for Ctrl-C in place of a traceback. Python then ends by the same signal, which shells show as 130."""
-    print("interrupted", file=sys.stderr) if issubclass(kind, KeyboardInterrupt) else sys.__excepthook__(kind, *rest)
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, *rest)
 
 
-if Path(sys.argv[0]).resolve().parent == HERE:  # it is one of these programs that runs; who only imports one keeps his own ways
+if Path(sys.argv[0]).resolve().parent == HERE:  # not in a test or a notebook that only imports one of them
     sys.excepthook = ended
     if hasattr(signal, "SIGPIPE"):  # not on Windows
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # without a word when nobody reads on, as in `| head -1`
@@ -66,7 +69,7 @@ def output(path: str) -> str:
     folder = os.path.dirname(os.path.realpath(path))
     for wrong, why in (
         (not os.path.isdir(folder), "there is no such folder"),
-        (os.path.exists(path) and not os.path.isfile(path), "that is there already, and it is not a file"),
+        (os.path.exists(path) and not os.path.isfile(path), "it exists, and is not a file"),
         (not os.access(folder, os.W_OK), "nothing can be written to this folder"),
     ):
         if wrong:

@@ -44,8 +44,7 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        holds = isinstance(self, ModuleList | ModuleDict)
-        todo = "call the modules in it, or use Sequential" if holds else "write one that returns its output"
+        todo = "call the modules in it, or use Sequential" if "_items" in vars(self) else "write one that returns its output"
         raise NotImplementedError(f"{type(self).__name__} has no forward(): {todo}")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -62,7 +61,7 @@ class Module:
     def _parts(self) -> Iterator[tuple[str, Any]]:  # own tensors and modules, in the order they were assigned
         for name, value in vars(self).items():
             for path, part in _found(value, name):
-                yield path.removeprefix("_items."), part  # what a ModuleList holds is named by its number alone
+                yield path.removeprefix("_items."), part  # what a container holds has its own name or number, nothing before it
 
     def _persistent(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         for name, part in self._parts():
@@ -103,10 +102,8 @@ class Module:
                         seen.add(id(part))
                         yield path, part
                 elif isinstance(part, Tensor) and part.requires_grad and part.is_leaf:
-                    warnings.warn(
-                        f"{path} requires a gradient but is a plain Tensor, so it is not among the parameters: wrap it, Parameter(...)",
-                        stacklevel=2,
-                    )
+                    text = "requires a gradient but is a plain Tensor, so it is not among the parameters: wrap it, Parameter(...)"
+                    warnings.warn(f"{path} {text}", stacklevel=2)
 
     def parameters(self) -> Iterator[Parameter]:
         """The parameters of this module and all below, each once: what an optimizer takes."""
@@ -127,12 +124,11 @@ class Module:
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
         given: dict[str, Tensor] = {}
-        for name in own:
-            if name in state_dict:
-                try:
-                    given[name] = as_tensor(state_dict[name])
-                except (TypeError, ValueError) as error:
-                    raise type(error)(f"load_state_dict: {name}: {error}") from None
+        for name in [n for n in own if n in state_dict]:
+            try:
+                given[name] = as_tensor(state_dict[name])
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"load_state_dict: {name}: {error}") from None
         wrong = [f"{n} is {t.shape}, here {own[n].shape}" for n, t in given.items() if t.shape != own[n].shape]
         problems = [("other shape", wrong)] + ([("missing", missing), ("unexpected", unexpected)] if strict else [])
         if any(names for _, names in problems):
@@ -203,18 +199,20 @@ class Module:
     def __repr__(self) -> str:
         own = self.extra_repr()
         lines = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]
-        if lines:
-            return f"{type(self).__name__}(\n  " + "\n  ".join([own] * bool(own) + lines) + "\n)"
-        return f"{type(self).__name__}({own})"
+        inside = "\n  " + "\n  ".join([own] * bool(own) + lines) + "\n" if lines else own
+        return f"{type(self).__name__}({inside})"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor) and not isinstance(value, Parameter) and isinstance(vars(self).get(name), Parameter):
-            raise TypeError(
-                f"{name} is a Parameter, and a plain tensor in its place would not be trained: write Parameter(...), or {name}.data = ..."
-            )
-        super().__setattr__(name, value)
+            raise TypeError(f"{name} is a Parameter; a plain tensor here would not be trained: write Parameter(...), or {name}.data = ...")
+        if isinstance(value, Module) and name in vars(self).get("_items", ()):  # of a container
+            self._items[name] = value
+        else:
+            super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
+        if name in vars(self).get("_items", ()):
+            return self._items[name]
         if hasattr(type(self), name):  # a property, which Python asks for again here
             raise AttributeError(f"{type(self).__name__}.{name} failed inside, with an AttributeError of its own")
         raise suggest(name, lambda: dir(self), type(self).__name__)
@@ -232,54 +230,69 @@ class ModuleList(Module):
     """A list of modules, found and named by their number."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
-        self._items: list[Module] = []
+        self._items: dict[str, Module] = {}
         self.extend(modules)
+
+    def insert(self, index: int, module: Module) -> Self:
+        """One more module, before the one at this index. Those behind it get the next numbers."""
+        items = list(self._items.items())
+        items.insert(index, ("0", _module(module, type(self).__name__)))
+        self._items = {str(i) if name.isdecimal() else name: part for i, (name, part) in enumerate(items)}
+        return self
 
     def append(self, module: Module) -> Self:
         """One more module at the end."""
-        self._items.append(_module(module, type(self).__name__))
-        return self
+        return self.insert(len(self), module)
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """More modules at the end."""
+        """More modules at the end; `+=` does the same."""
         for module in listed(modules, f"{type(self).__name__} takes a list of modules"):
             self.append(module)
         return self
 
+    __iadd__ = extend
+
     def __getitem__(self, index: Any) -> Any:
-        return type(self)(self._items[index]) if isinstance(index, slice) else self._items[index]
+        found = list(self._items.values())[index]
+        return type(self)(found) if isinstance(index, slice) else found
 
     def __setitem__(self, index: int, module: Module) -> None:
-        self._items[index] = _module(module, type(self).__name__)
+        self._items[list(self._items)[index]] = _module(module, type(self).__name__)
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(self._items)
+        return iter(self._items.values())
 
 
 class Sequential(ModuleList):
-    """Modules one after the other: each takes the output of the one before."""
+    """Modules one after the other: each takes the output of the one before. A dict gives them names, as in PyTorch."""
 
     def __init__(self, *modules: Any) -> None:
-        super().__init__(modules[0] if len(modules) == 1 and isinstance(modules[0], list) else modules)
+        only = modules[0] if len(modules) == 1 else None
+        super().__init__(only.values() if isinstance(only, dict) else only if isinstance(only, list) else modules)
+        if isinstance(only, dict):
+            self._items = dict(zip(map(str, only), self, strict=True))
+
+    def __getitem__(self, index: Any) -> Any:  # a part keeps the names
+        return type(self)(dict(list(self._items.items())[index])) if isinstance(index, slice) else super().__getitem__(index)
 
     def forward(self, x: Any) -> Any:
-        for module in self._items:
+        for module in self._items.values():
             x = module(x)
         return x
 
 
-class ModuleDict(Module):
-    """A dict of modules, found under their keys."""
+class ModuleDict(Module, Mapping[str, Module]):
+    """A dict of modules, found under their keys. What else a dict has, such as items(), comes from Mapping."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # a module is equal to itself only
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
-        self._items: dict[str, Module] = {}
         if not isinstance(modules, Mapping | None):
             raise TypeError(f"ModuleDict takes a dict of modules, got {short(modules)}")
-        for key, module in (modules or {}).items():
-            self[key] = module
+        self._items = {key: _module(module, "ModuleDict") for key, module in (modules or {}).items()}
 
     def __getitem__(self, key: str) -> Module:
         return self._items[key]
@@ -287,26 +300,11 @@ class ModuleDict(Module):
     def __setitem__(self, key: str, module: Module) -> None:
         self._items[key] = _module(module, "ModuleDict")
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._items
-
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return self._items.keys()
-
-    def values(self) -> Iterable[Module]:
-        """The modules."""
-        return self._items.values()
-
-    def items(self) -> Iterable[tuple[str, Module]]:
-        """(name, module) pairs."""
-        return self._items.items()
 
 
 def _module(value: Any, owner: str) -> Module:

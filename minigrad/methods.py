@@ -188,10 +188,10 @@ class Methods(Layout):
 
     def softmax(self, dim: int) -> Tensor:
         """exp(x_i) / sum_j exp(x_j) along dim. A row of -inf only is NaN, as in PyTorch."""
-        ndim = self._data.ndim
-        if not ndim:
+        x = self._data
+        if not x.ndim:
             return self.reshape(1).softmax(axis_of(dim, 0, "softmax")).reshape(())
-        return self._apply(ops.softmax, self._float(), axis=axis_of(dim, ndim, "softmax"))
+        return self._apply(ops.softmax, self if x.dtype.kind == "f" else self._float(), axis=axis_of(dim, x.ndim, "softmax"))
 
     def log_softmax(self, dim: int) -> Tensor:
         """log(softmax(x)) along dim, finite where the softmax underflows to 0."""

@@ -64,8 +64,8 @@ def matched(a: Any, b: Any) -> tuple[Any, Any]:
 
 def elementwise(op: Callable[..., Result], a: Any, b: Any) -> Tensor:
     """An op of two operands, which NumPy stretches to a common shape."""
-    x, y = getattr(a, "_data", None), getattr(b, "_data", None)
-    if x is None or x.dtype.kind != "f" or (x.dtype is not y.dtype if y is not None else type(b) is not float):
+    dtype = a._data.dtype if isinstance(a, Operators) else boolean
+    if dtype.kind != "f" or not (type(b) is float or (isinstance(b, Operators) and b._data.dtype is dtype)):
         a, b = _prepared(op, a, b)  # rarely: mostly two float tensors of one dtype meet, or a float tensor and a float
     try:
         return (a if isinstance(a, Operators) else b)._apply(op, a, b)

@@ -298,9 +298,7 @@ def log_softmax(x: Array, axis: int) -> Result:
     return y, lambda g: g - np.exp(y) * _total(g, axis)
 
 
-def cross_entropy(
-    x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None
-) -> Result:
+def cross_entropy(x: Array, target: Array, kept: Array | None = None, smoothing: float = 0.0, divisor: float | None = None) -> Result:
     """y_i = -sum_j q_ij * log softmax(x_i)_j,  (n, v) and ids (n) -> (n),  q = (1-smoothing) at the target + smoothing/v everywhere,
     y_i = 0 where a row isn't kept; with a divisor, y = sum_i y_i / divisor.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
     shifted, p, total = _exponentials(x, -1)  # softmax(x) = p / total, and its log is shifted - log(total)
@@ -323,7 +321,7 @@ def cross_entropy(
 
 
 def _exponentials(x: Array, axis: int) -> tuple[Array, Array, Array]:
-    """x - top, where top is the largest along the axis; exp of that; and its sum, in float64: float32 has no 1 + 1e-9, whose log isn't 0."""
+    """x - top, where top is the largest along the axis; exp of that; its sum, in float64: float32 has no 1 + 1e-9 to take the log of."""
     shifted = _in_rows(x - _top(x, axis))
     p = np.exp(shifted)
     return shifted, p, _total(p.astype(np.float64), axis)

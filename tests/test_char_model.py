@@ -307,12 +307,15 @@ def test_all_its_options_train(char_model, capsys, prose):
     ("options", "words"),
     [
         (["--steps", "-1"], "--steps"),
-        (["--lr", "0"], "--lr"),
+        *[(["--lr", wrong], "--lr: must be a finite number above 0") for wrong in ("0", "nan")],
+        (["--weight-decay", "-1"], "--weight-decay"),
+        (["--heads", "0"], "--heads: must be at least 1"),
         (["--heads", "5"], "--heads must divide --width"),
         (["--width", "12", "--heads", "4", "--positions", "rotary"], "even"),
-        (["--batch", "0"], "--batch must be at least 1, got 0"),
+        (["--batch", "0"], "--batch: must be at least 1, got 0"),
         (["--positions", "absolute"], "rotary"),
         (["--save", "no/such/folder/w.npz"], "no such folder"),
+        (["--save", os.devnull], "not a file"),
         (["--resume", __file__], "not a whole file"),
         (["--resume", "nowhere.npz"], "nowhere.npz"),
         (["--text", "nowhere.txt"], "nowhere.txt"),
@@ -359,16 +362,46 @@ def test_generate_writes_what_the_model_says_and_draws_the_curve(char_model, cap
     assert printed.count("█") >= 2 * len(found["places"])
     assert all(t > 0 for each in found["times"].values() for t in each)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install matplotlib" in script.picture("x.svg", [1], {"with the cache": [1.0], "without": [1.0]})
-    for options, words in (
+    assert script.arguments([str(file), "--plot", "x.svg"]).plot is None
+    assert "pip install matplotlib" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
         (["--prompt", "!"], "'!'"),
-        (["--top-p", "2"], "top_p"),
-        (["--temperature", "0"], "greedy"),
-        (["--top-k", "-1"], "top_k"),
-    ):
-        with pytest.raises(SystemExit):
-            script.arguments([str(file), *options])
-        assert words in capsys.readouterr().err
+        (["--prompt", ""], "at least one character"),
+        (["--count", "-5"], "--count: must be 0 or more, got -5"),
+        (["--top-p", "2"], "--top-p: must be above 0 and at most 1, got 2"),
+        (["--top-k", "0"], "--top-k: must be at least 1, got 0"),
+        *[(["--temperature", wrong], "--greedy") for wrong in ("0", "-1", "nan", "inf")],
+        (["--plot", "no/such/folder/t.svg"], "no such folder"),
+        (["nowhere.npz"], "nowhere.npz"),
+        ([__file__], "not a whole file"),
+    ],
+)
+def test_generate_refuses_wrong_options_before_any_work(char_model, capsys, monkeypatch, options, words):
+    if "--plot" in options:
+        pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    script = importlib.import_module("generate")
+    monkeypatch.setattr(char_model, "train", None)
+    with pytest.raises(SystemExit) as stopped:
+        script.arguments(options)
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_of_something_else_is_refused(char_model, capsys, tmp_path):
+    file, script = str(tmp_path / "w.npz"), importlib.import_module("generate")
+    for content in ({"a": 1}, minigrad.ones(2), {"options": {}, "characters": "ab"}, {"options": 3}):
+        minigrad.save(content, file)
+        for refuse, words in (
+            (lambda: char_model.arguments(["--resume", file]), "this example"),
+            (lambda: script.arguments([file]), "char_model.py"),
+        ):
+            with pytest.raises(SystemExit):
+                refuse()
+            assert f"is not what {words} saves" in capsys.readouterr().err
 
 
 def test_the_curve_of_generate_as_text_and_picture(char_model, tmp_path):

@@ -1,6 +1,6 @@
 """The examples run as a learner runs them, print what they promise, and fail when what they show stops being true."""
 
-import importlib.util
+import importlib
 import os
 import pty
 import re
@@ -21,12 +21,11 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LAST = re.compile(r"held-out exact match \d+\.\d % \(512 sequences never seen in training\)")
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[name] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
+@pytest.fixture(scope="module", autouse=True)
+def on_the_path():
+    sys.path.insert(0, str(EXAMPLES))
+    yield
+    sys.path.remove(str(EXAMPLES))
 
 
 def run(*command, **options):
@@ -83,7 +82,7 @@ def test_the_chapters_script_fails_loudly(monkeypatch, capsys, broken, message):
 
 @pytest.fixture(scope="module")
 def train():
-    return module("train")
+    return importlib.import_module("train")
 
 
 def train_on(train, capsys, *options):
@@ -156,7 +155,12 @@ def test_a_resumed_run_ends_with_the_same_numbers(train, capsys, tmp_path):
         (["--save", "no/such/folder/w.npz"], "no such folder"),
         (["--resume", __file__], "not a whole file"),
         (["--resume", "nowhere.npz"], "nowhere.npz"),
-        (["--lr", "0"], "--lr"),
+        *[(["--lr", wrong], "--lr: must be a finite number above 0") for wrong in ("0", "-1", "nan", "inf")],
+        (["--batch", "0"], "--batch: must be at least 1, got 0"),
+        (["--batch", "x"], "invalid int value: 'x'"),
+        (["--heads", "0"], "--heads: must be at least 1"),
+        (["--save", os.devnull], "not a file"),
+        (["--save", str(EXAMPLES)], "not a file"),
     ],
 )
 def test_wrong_options_are_refused_before_any_work(train, capsys, options, words):
@@ -178,14 +182,55 @@ def test_a_picture_or_a_clear_message(train, capsys, monkeypatch, tmp_path):
     file = tmp_path / "map.svg"
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
     _, printed = train_on(train, capsys, "--steps", "1", "--plot", str(file))
-    assert "pip install matplotlib" in printed
+    assert "pip install matplotlib" in printed.splitlines()[0]
     assert not file.exists()
 
 
-def test_the_picture(train, capsys, tmp_path):
+@pytest.fixture
+def plots():
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    train_on(train, capsys, "--steps", "1", "--plot", str(tmp_path / "map.svg"))
+
+
+def test_the_picture(train, capsys, tmp_path, plots):
+    train_on(train, capsys, "--steps", "1", "--heads", "2", "--plot", str(tmp_path / "map.svg"))
     assert "<svg" in (tmp_path / "map.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("map.xyz", r"map\.xyz.* \.png .* \.svg"), ("map", r"\.png"), ("no/map.svg", "no such folder")]
+)
+def test_a_picture_that_cannot_be_written_is_refused_before_the_training(train, capsys, plots, name, words):
+    with pytest.raises(SystemExit) as stopped:
+        train.arguments(["--plot", name])
+    assert stopped.value.code == 2
+    assert re.search(words, capsys.readouterr().err)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user who may not write everywhere")
+def test_a_folder_without_permission_is_refused_before_the_training(train, capsys, tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(SystemExit):
+        train.arguments(["--save", str(tmp_path / "w.npz")])
+    assert "nothing can be written" in capsys.readouterr().err
+
+
+def fails_at_the_end(capsys, script, file, *options):
+    """What can be written before the training and can't be after it: the report comes, then a sentence."""
+    args = script.arguments([*options, str(file)])
+    file.mkdir()
+    with pytest.raises(SystemExit, match=rf"^{re.escape(str(file))} could not be written: .+$"):  # a text: the exit status is 1
+        script.train(args)
+    return capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_file_that_cannot_be_written_in_the_end_costs_no_report(train, capsys, tmp_path):
+    assert LAST.fullmatch(fails_at_the_end(capsys, train, tmp_path / "w.npz", "--steps", "1", "--save"))
+    char_model = importlib.import_module("char_model")
+    assert "held-out loss" in fails_at_the_end(capsys, char_model, tmp_path / "c.npz", "--steps", "1", "--save")
+
+
+def test_a_picture_that_cannot_be_written_in_the_end_costs_no_report(train, capsys, tmp_path, plots):
+    assert LAST.fullmatch(fails_at_the_end(capsys, train, tmp_path / "map.svg", "--steps", "1", "--plot"))
 
 
 def test_ctrl_c_keeps_what_was_learned(tmp_path):
@@ -226,3 +271,50 @@ def test_the_model_is_the_librarys_own(train):
     model = train.Model(length=12, heads=1, positions=True, causal=False)
     assert sum(p.numel() for p in model.parameters()) == 5130
     assert isinstance(model.attention, layers.MultiHeadAttention)
+
+
+# All of them as programs ----------------------------------------------------------------------------------------
+
+PROGRAMS = [["run.py"], ["train.py", "--steps", "20"], ["char_model.py", "--steps", "1"], ["generate.py", "--count", "1"]]
+posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
+
+
+@posix
+@pytest.mark.parametrize("command", PROGRAMS, ids=lambda command: command[0])
+def test_without_a_reader_they_end_without_a_word(command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, EXAMPLES / command[0], *command[1:]], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")  # as cat ends; a shell shows 141
+
+
+FAKE = {  # packages that send Ctrl-C at a certain moment
+    "numpy/__init__.py": "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+    "matplotlib/__init__.py": "import os, signal\ndef use(_): os.kill(os.getpid(), signal.SIGINT)",
+    "matplotlib/backend_bases.py": "class FigureCanvasBase: get_supported_filetypes = staticmethod(lambda: {'svg': ''})",
+}
+
+
+@posix
+@pytest.mark.parametrize(("script", "moment"), [("train.py", "numpy"), ("train.py", "matplotlib"), ("char_model.py", "numpy")])
+def test_ctrl_c_at_any_other_moment_is_one_line(tmp_path, script, moment):
+    for name in FAKE:
+        if name.startswith(moment):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(FAKE[name])
+    options = ["--steps", "1", "--plot", tmp_path / "map.svg"] if moment == "matplotlib" else []
+    done = run(EXAMPLES / script, *options, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "interrupted\n")  # a shell shows 130
+    assert moment == "numpy" or LAST.fullmatch(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("command", [*PROGRAMS[:3], ["generate.py", "--help"]], ids=lambda command: command[0])
+def test_a_terminal_that_knows_no_chinese_gets_question_marks(command):
+    def printed(encoding):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        done = subprocess.run([sys.executable, EXAMPLES / command[0], *command[1:]], capture_output=True, env=environment, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return re.sub(r"[\d,.]+ (tokens/s|s left)", "", done.stdout.decode("utf-8"))
+
+    assert printed("ascii") == printed("utf-8").encode("ascii", "replace").decode()

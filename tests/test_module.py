@@ -1,8 +1,10 @@
 """layers.Module: what it finds, what it saves and loads, and how it is switched, copied and shown."""
 
 import copy
+import operator
 import pickle
 import warnings
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -394,6 +396,13 @@ def test_module_list():
     items = nn.ModuleList([a])
     assert items.append(b) is items
     assert items.extend([c]) is items
+    same = items
+    items += [d]
+    items.insert(1, line()).insert(-1, line())
+    assert items is same
+    assert [name for name, _ in items.named_children()] == list("012345")
+    assert (list(items)[::2], items[-1]) == ([a, b, items[4]], d)
+    items = nn.ModuleList([a, b, c])
     assert (len(items), list(items), items[-1]) == (3, [a, b, c], c)
     assert isinstance(items[1:], nn.ModuleList)
     assert list(items[1:]) == [b, c]
@@ -434,6 +443,52 @@ def test_sequential():
     assert nn.Sequential()(x) is x
 
 
+def test_sequential_with_names():
+    model = nn.Sequential(OrderedDict([("fc", line()), ("act", nn.ReLU()), ("out", line())]))
+    assert (names(model), list(model.state_dict())) == (["fc.weight", "out.weight"],) * 2
+    assert (model.fc, model.act, model.out) == tuple(model) == (model[0], model[1], model[-1])
+    assert repr(model).splitlines()[2] == "  (act): ReLU()"
+    new = line()
+    model.fc = new
+    assert (model[0], names(model), len(model)) == (new, ["fc.weight", "out.weight"], 3)
+    model[2] = nn.Tanh()
+    assert model.out is model[2]
+    assert model(minigrad.ones(5, 2)).tolist() == model.out(model.act(new(minigrad.ones(5, 2)))).tolist()
+    other = pickle.loads(pickle.dumps(copy.deepcopy(model)))
+    assert [name for name, _ in other.named_children()] == ["fc", "act", "out"]
+    with pytest.raises(TypeError, match=r"Sequential holds modules, got type.*write Linear\(\.\.\.\)"):
+        nn.Sequential({"fc": nn.Linear})
+    assert nn.ModuleDict({"training": line()}).eval()["training"].training is False
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda n: n.Sequential(OrderedDict([("fc", n.ReLU()), ("act", n.Tanh()), ("out", n.GELU())])),
+        lambda n: n.Sequential(OrderedDict([("fc", n.ReLU()), ("act", n.Tanh()), ("out", n.GELU())]))[1:],
+        lambda n: n.Sequential(OrderedDict([("fc", n.ReLU()), ("act", n.Tanh())])).append(n.GELU()),
+        lambda n: n.Sequential(OrderedDict([("fc", n.ReLU())])),
+        lambda n: n.Sequential(n.ReLU(), n.Tanh(), n.GELU())[1:],
+        lambda n: n.Sequential(n.ReLU(), n.Tanh(), n.GELU())[::2],
+        lambda n: n.Sequential(n.ReLU(), n.Tanh())[:0],
+        lambda n: n.Sequential(n.ReLU(), n.Tanh(), n.GELU())[:-1].append(n.Sigmoid()),
+        lambda n: n.Sequential(n.ReLU()).extend([n.Tanh(), n.GELU()]),
+        lambda n: n.Sequential(n.ReLU(), n.Tanh()).insert(1, n.GELU()),
+        lambda n: n.ModuleList([n.ReLU(), n.Tanh(), n.GELU()])[1:],
+        lambda n: operator.iadd(n.ModuleList([n.ReLU()]), [n.Tanh(), n.GELU()]),
+    ],
+)
+def test_containers_name_their_modules_as_pytorch_does(torch, build):
+    ours, theirs = build(nn), build(torch.nn)
+    assert type(ours).__name__ == type(theirs).__name__
+    assert [(n, type(m).__name__) for n, m in ours.named_children()] == [(n, type(m).__name__) for n, m in theirs.named_children()]
+
+
+def test_a_part_of_a_sequential_that_grows_keeps_all_it_has():
+    a, b, c = line(), nn.ReLU(), nn.Tanh()
+    assert list(nn.Sequential(line(), a, b)[1:].append(c)) == [a, b, c]  # PyTorch would put c in the place of b: both are called 2
+
+
 def test_module_dict():
     a, b = line(), nn.ReLU()
     parts = nn.ModuleDict({"a": a})
@@ -448,6 +503,8 @@ def test_module_dict():
     assert list(nn.ModuleDict()) == []
     with pytest.raises(KeyError):
         parts["c"]
+    assert parts != nn.ModuleDict({"a": a, "b": b})
+    assert parts in {parts}
 
 
 # Showing, copying, misusing -----------------------------------------------------------------------------------

@@ -669,6 +669,7 @@ WRONG: dict[str, list[Row]] = {
     ],
     "layers.Sequential": [
         (lambda: nn.Sequential(nn.Linear(2, 3), F.relu), TypeError, "Sequential holds modules", "function"),
+        (lambda: nn.Sequential({"fc": F.relu}), TypeError, "Sequential holds modules", "function"),
         (lambda: nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5))(ones(2)), ValueError, "must be 4", "(3,)"),
     ],
     # Layers -------------------------------------------------------------------------------------------------------
@@ -1093,6 +1094,7 @@ UNCHANGED: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (lambda: nn.Linear(2, 3), lambda m: m.to("cuda")),
     (lambda: nn.Linear(2, 3), lambda m: m(ones(5))),
     (lambda: nn.ModuleList([nn.ReLU()]), lambda m: m.append(3)),
+    (lambda: nn.ModuleList([nn.ReLU()]), lambda m: m.insert(0, nn.ReLU)),
     (lambda: stepped(optim.Adam, with_grad(2)), lambda o: o.load_state_dict(stepped(optim.SGD, with_grad(2)).state_dict())),
     (lambda: stepped(optim.Adam, with_grad(2)), lambda o: o.load_state_dict(stepped(optim.Adam, with_grad(3)).state_dict())),
     (lambda: stepped(optim.Adam, with_grad(2)), lambda o: o.load_state_dict({**o.state_dict(), "state": {"7": {}}})),
