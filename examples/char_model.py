@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # where the next one is, also when this file is loaded by its path
 import command  # what the examples share as programs
 
 import layers as nn

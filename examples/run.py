@@ -5,8 +5,11 @@ Written as the chapter writes it, on minigrad in PyTorch's place. Ends with an e
 
 import math
 import sys
+from pathlib import Path
 
-import command  # noqa: F401  (finds the packages in a clone, and ends quietly when nobody reads on)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
+if hasattr(sys.stdout, "reconfigure"):  # not in a notebook
+    sys.stdout.reconfigure(errors="replace")  # a question mark for what the terminal can't show
 
 import layers as nn
 import minigrad as torch

@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # where the next one is, also when this file is loaded by its path
 import command  # what the examples share as programs
 
 import layers as nn

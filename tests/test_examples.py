@@ -275,7 +275,7 @@ def test_the_model_is_the_librarys_own(train):
 
 # All of them as programs ----------------------------------------------------------------------------------------
 
-PROGRAMS = [["run.py"], ["train.py", "--steps", "20"], ["char_model.py", "--steps", "1"], ["generate.py", "--count", "1"]]
+PROGRAMS = [["train.py", "--steps", "20"], ["char_model.py", "--steps", "1"], ["generate.py", "--count", "1"]]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
 
