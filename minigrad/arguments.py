@@ -147,8 +147,7 @@ def sizes_of(sizes: tuple[Any, ...], what: str = "size") -> tuple[int, ...]:
 
 def axis_of(dim: Any, ndim: int, op: str) -> int:
     """One dim as an axis from 0 to ndim - 1 (a 0-d tensor has the dims 0 and -1, as in PyTorch); else an IndexError."""
-    axis = dim if type(dim) is int else integer(dim, f"{op}: dim")
-    span = ndim or 1
+    axis, span = dim if type(dim) is int else integer(dim, f"{op}: dim"), ndim or 1
     if not -span <= axis < span:
         raise IndexError(f"{op}: dim {axis} is out of range for {ndim} dimensions: it must lie in [{-span}, {span - 1}]")
     return axis % span
@@ -171,12 +170,10 @@ def filled_shape(shape: tuple[int, ...], old: tuple[int, ...], op: str) -> tuple
     total, new = math.prod(old), math.prod(shape)
     if new == total and min(shape, default=0) >= 0:
         return shape
-    known = math.prod(n for n in shape if n != -1)
-    if shape.count(-1) == 1 and known and total % known == 0:
-        return tuple(total // known if n == -1 else n for n in shape)
-    if min(shape, default=0) < 0 or known != total:
-        raise ValueError(f"{op}: shape {shape} doesn't fit a tensor of shape {old}, which has {total} elements")
-    return shape
+    if new < 0 and min(shape) == -1 and shape.count(-1) == 1 and total % new == 0:  # then new is minus the product of the others
+        place = shape.index(-1)
+        return (*shape[:place], total // -new, *shape[place + 1 :])
+    raise ValueError(f"{op}: shape {shape} doesn't fit a tensor of shape {old}, which has {total} elements")
 
 
 def expanded_shape(sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:

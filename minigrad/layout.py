@@ -42,12 +42,13 @@ class Layout(Operators):
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements, in order, in another shape; one length may be -1."""
-        return self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "reshape: a size"), self.shape, "reshape"))
+        return self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "reshape: a size"), self._data.shape, "reshape"))
 
     def view(self, *shape: Any) -> Tensor:
         """As `reshape`, but never a copy: a RuntimeError where the layout in memory (after a transpose) would need one."""
-        y = self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "view: a size"), self.shape, "view"))
-        if self._data.size and not np.may_share_memory(self._data, y._data):
+        x = self._data
+        y = self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "view: a size"), x.shape, "view"))
+        if x.size and y._data.base is not x and y._data.base is not x.base:  # NumPy made a copy
             raise RuntimeError(f"view: {self.shape} laid out like this (transposed?) can't be viewed as {y.shape}; use .reshape(...)")
         return y
 
@@ -70,8 +71,9 @@ class Layout(Operators):
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Two dims exchanged."""
-        i, j = axis_of(dim0, self.ndim, "transpose"), axis_of(dim1, self.ndim, "transpose")
-        return self._apply(ops.swapaxes, self, i=i, j=j) if self.ndim else self.permute()
+        ndim = self._data.ndim
+        i, j = axis_of(dim0, ndim, "transpose"), axis_of(dim1, ndim, "transpose")
+        return self._apply(ops.swapaxes, self, i=i, j=j) if ndim else self.permute()
 
     swapaxes = transpose
 
