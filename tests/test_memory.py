@@ -1,7 +1,9 @@
 """Memory, depth and interruptions: nothing stays behind, and nothing is ever half done. Longer runs: `python tests/soak.py`."""
 
 import gc
+import os
 import signal
+import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,7 +18,9 @@ import test_edges
 import test_functional
 
 import minigrad
-from minigrad import Tensor, tensor
+from minigrad import Tensor, memory, tensor
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -147,3 +151,70 @@ def test_ctrl_c_at_any_line_leaves_all_as_before_or_as_after(name: str) -> None:
 def test_training_goes_on_exactly_after_ctrl_c_at_random_moments() -> None:
     counts = soak.interrupt(50)
     assert counts["before the update"] + counts["after it"] == counts["interrupts"] == 50
+
+
+# Freed memory is kept (memory.py) ----------------------------------------------------------------------------------
+
+FAULTS = """
+import resource, numpy as np, {library}
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        arrays = [np.ones(2**18, np.float32) for _ in range(8)]  # 8 MiB, 2048 pages
+        del arrays
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
+"""
+LARGE = """
+import gc, numpy as np, minigrad
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4 // 1024
+before = resident()
+arrays = [np.ones(2**18, np.float32) for _ in range(400)]
+assert resident() - before >= 400
+del arrays
+gc.collect()
+print(resident() - before)
+"""
+
+
+def answer(program: str, **environment: str) -> int:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_", "MINIGRAD_"))}
+    command = [sys.executable, "-W", "error", "-c", program]
+    return int(subprocess.run(command, env=clean | environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+
+
+glibc = pytest.mark.skipif(not memory.keep_freed_memory(64), reason="needs glibc's mallopt")
+
+
+@glibc
+def test_arrays_of_a_step_find_their_pages_again() -> None:
+    assert answer(FAULTS.format(library="minigrad")) < 1000
+    for off in ({"MINIGRAD_KEEP_MIB": "0"}, {"MALLOC_TOP_PAD_": "131072"}, {"GLIBC_TUNABLES": "glibc.malloc.check=0"}):
+        assert answer(FAULTS.format(library="minigrad"), **off) > 10_000
+
+
+@glibc
+@pytest.mark.parametrize("mib", [8, 64])
+def test_no_more_is_kept_than_was_said(mib: int) -> None:
+    assert answer(LARGE, MINIGRAD_KEEP_MIB=str(mib)) <= mib + 8
+
+
+@glibc
+def test_what_is_kept_can_be_given_back() -> None:
+    assert answer(LARGE.replace("gc.collect()", "minigrad.memory.keep_freed_memory(0)")) <= 8
+
+
+@pytest.mark.parametrize("wrong", ["much", "-1", "1e3", ""])
+def test_a_wrong_setting_is_explained(wrong: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        answer(LARGE, MINIGRAD_KEEP_MIB=wrong)
+    assert error.value.stderr.splitlines()[-1].startswith("ValueError: MINIGRAD_KEEP_MIB must be")
+
+
+def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for nothing in (object(), None):
+        monkeypatch.setattr(memory.ctypes, "CDLL", lambda _, found=nothing: found)
+        assert not memory.keep_freed_memory(64)
+    monkeypatch.undo()
