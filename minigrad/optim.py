@@ -20,60 +20,6 @@ from .ops import Array
 from .tensor import Tensor, quiet, set_all, wrap
 
 
-class _Row:
-    """Parameters that move together, as one long vector: at lesson size a step is a dozen calls of NumPy, not a dozen for each."""
-
-    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]] | None = None) -> None:
-        dtype = params[0]._data.dtype  # it stays what it is, whatever a gradient or the state was
-        self.params, self.data = params, data.astype(dtype, copy=False)
-        self.state = {k: v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else v for k, v in state.items()}  # as long as data
-        ends = itertools.accumulate(p._data.size for p in params)
-        self.parts = parts or [(slice(end - p._data.size, end), p._data.shape) for p, end in zip(params, ends, strict=True)]
-        self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
-
-    def cut(self, row: Array) -> list[Array]:
-        """The part of each parameter, in its shape."""
-        return [row[part].reshape(shape) for part, shape in self.parts]
-
-    def split(self) -> Iterable[tuple[Tensor, dict[str, Any]]]:
-        """Each parameter with its state."""
-        cut = {k: self.cut(v) if isinstance(v, np.ndarray) else [v] * len(self.params) for k, v in self.state.items()}
-        return [(p, {k: pieces[i] for k, pieces in cut.items()}) for i, p in enumerate(self.params)]
-
-
-def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
-    """The row of these parameters; their states have the same names and numbers."""
-    for p, remembered in zip(params, states, strict=True):
-        for k, v in remembered.items():
-            if isinstance(v, np.ndarray) and v.shape != p.shape:
-                raise ValueError(f"step(): the {k} of a parameter has shape {v.shape}, its data now {p.shape}: make a new optimizer for it")
-    state = {k: np.concatenate([s[k] for s in states], None) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
-    return _Row(params, np.concatenate([p._data for p in params], None), state)
-
-
-def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row]) -> list[_Row]:
-    """Rows of just these parameters. Mostly it is the one that the last step left; else the `rows` they are in are taken apart and
-    new ones made, by dtype and number of steps."""
-    grads, data = [p._grad._data.shape for p in params], [p._data for p in params]  # type: ignore[union-attr]
-    row = rows.get(params[0]) if params else None
-    if row and [shape for _, shape in row.parts] == grads and all(map(operator.is_, [*params, *data], [*row.params, *row.pieces])):
-        return [row]
-    for shape, array in zip(grads, data, strict=True):
-        if shape != array.shape:
-            raise ValueError(f"step(): the gradient of a parameter has shape {shape}, its data now {array.shape}")
-    alike: dict[Any, list[Tensor]] = {}
-    states: dict[Tensor, dict[str, Any]] = {}
-    moving = set(params)
-    for old in [row for row in rows.values() if not moving.isdisjoint(row.params)]:
-        states.update(old.split())
-        del rows[old.params[0]]
-    rows.update((p, _joined([p], [state])) for p, state in states.items() if p not in moving)
-    for p in params:
-        state = states.get(p, {})
-        alike.setdefault((p._data.dtype, state.get("step", bool(state))), []).append(p)
-    return [_joined(some, [states.get(p, {}) for p in some]) for some in alike.values()]
-
-
 class Optimizer:
     """The common part: groups, zero_grad, step, and a state dict of {"state": by number, "param_groups": options}."""
 
@@ -126,7 +72,7 @@ class Optimizer:
         set_all([*data, (self, "_rows", rows)])
 
     def _step(self) -> tuple[dict[Tensor, _Row], list[_Row]]:
-        """The rows after this step, and those among them that move in it."""
+        """The rows (parameters joined to one vector, see below) after this step, and those among them that move in it."""
         rows, moved = dict(self._rows), []
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
@@ -269,6 +215,63 @@ class AdamW(Adam):
         weight_decay: float = 0.01,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
+
+
+# One long vector. At lesson size a step is then a dozen calls of NumPy, and not a dozen for each parameter ----------
+
+
+class _Row:
+    """Parameters that move together: their data one behind the other, and the state to it."""
+
+    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]] | None = None) -> None:
+        dtype = params[0]._data.dtype  # it stays what it is, whatever a gradient or the state was
+        self.params, self.data = params, data.astype(dtype, copy=False)
+        self.state = {k: v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else v for k, v in state.items()}  # as long as data
+        ends = itertools.accumulate(p._data.size for p in params)
+        self.parts = parts or [(slice(end - p._data.size, end), p._data.shape) for p, end in zip(params, ends, strict=True)]
+        self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
+
+    def cut(self, row: Array) -> list[Array]:
+        """The part of each parameter, in its shape."""
+        return [row[part].reshape(shape) for part, shape in self.parts]
+
+    def split(self) -> Iterable[tuple[Tensor, dict[str, Any]]]:
+        """Each parameter with its state."""
+        cut = {k: self.cut(v) if isinstance(v, np.ndarray) else [v] * len(self.params) for k, v in self.state.items()}
+        return [(p, {k: pieces[i] for k, pieces in cut.items()}) for i, p in enumerate(self.params)]
+
+
+def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
+    """The row of these parameters; their states have the same names and numbers."""
+    for p, remembered in zip(params, states, strict=True):
+        for k, v in remembered.items():
+            if isinstance(v, np.ndarray) and v.shape != p.shape:
+                raise ValueError(f"step(): the {k} of a parameter has shape {v.shape}, its data now {p.shape}: make a new optimizer for it")
+    state = {k: np.concatenate([s[k] for s in states], None) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
+    return _Row(params, np.concatenate([p._data for p in params], None), state)
+
+
+def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row]) -> list[_Row]:
+    """Rows of just these parameters. Mostly it is the one that the last step left; else the `rows` they are in are taken apart and
+    new ones made, by dtype and number of steps."""
+    grads, data = [p._grad._data.shape for p in params], [p._data for p in params]  # type: ignore[union-attr]
+    row = rows.get(params[0]) if params else None
+    if row and [shape for _, shape in row.parts] == grads and all(map(operator.is_, [*params, *data], [*row.params, *row.pieces])):
+        return [row]
+    for shape, array in zip(grads, data, strict=True):
+        if shape != array.shape:
+            raise ValueError(f"step(): the gradient of a parameter has shape {shape}, its data now {array.shape}")
+    alike: dict[Any, list[Tensor]] = {}
+    states: dict[Tensor, dict[str, Any]] = {}
+    moving = set(params)
+    for old in [row for row in rows.values() if not moving.isdisjoint(row.params)]:
+        states.update(old.split())
+        del rows[old.params[0]]
+    rows.update((p, _joined([p], [state])) for p, state in states.items() if p not in moving)
+    for p in params:
+        state = states.get(p, {})
+        alike.setdefault((p._data.dtype, state.get("step", bool(state))), []).append(p)
+    return [_joined(some, [states.get(p, {}) for p in some]) for some in alike.values()]
 
 
 __getattr__ = module_getattr(__name__)
