@@ -152,6 +152,42 @@ def mygrad_step(size: Size) -> Step:
     return numpy_step(weights, loss_and_gradients)
 
 
+def by_hand_step(size: Size) -> Step:
+    """The step as a chain of minigrad's ops, called one by one and then backwards by hand: what is left without tensors and graph."""
+    from minigrad import ops
+    from minigrad.attention import attention
+
+    (b, t, d, h, v_size), (weights, x, y, _) = size, problem(size)
+
+    def split(array: Any) -> Any:
+        return array.reshape(b, t, h, d // h).swapaxes(1, 2)
+
+    def merged(array: Any) -> Any:
+        return array.swapaxes(1, 2).reshape(b, t, d)
+
+    def loss_and_gradients(p: Any) -> tuple[Any, Any]:
+        tokens, d_table = ops.take(p["tokens"], x)
+        z = tokens + p["places"]
+        maps = {name: ops.linear(z, p[name]) for name in "qkv"}
+        heads, *d_heads = attention(*(split(maps[name][0]) for name in "qkv"), scale=1 / math.sqrt(d // h), offset=0)
+        mixed, d_merged, d_o, _ = ops.linear(merged(heads), p["o"])
+        out = z + mixed
+        logits, d_out, d_head, d_bias = ops.linear(out, p["head"], p["bias"])
+        loss, d_logits = ops.cross_entropy(logits.reshape(-1, v_size), y, divisor=float(b * t))
+
+        g = d_logits(np.ones((), np.float32)).reshape(logits.shape)
+        gradients = {"head": d_head(g), "bias": d_bias(g)}
+        g = d_out(g)
+        gradients["o"], at_heads = d_o(g), split(d_merged(g))
+        for name, d_head_input in zip("qkv", d_heads, strict=True):
+            at_map = merged(d_head_input(at_heads))
+            gradients[name] = maps[name][2](at_map)
+            g = g + maps[name][1](at_map)
+        return loss, {**gradients, "places": np.add.reduce(g), "tokens": d_table(g)}
+
+    return numpy_step(weights, loss_and_gradients)
+
+
 def floor_step(size: Size) -> Step:
     (b, t, d, h, v), ready = size, lambda *shape: np.full(shape, 0, np.float32)
     x, z, w, logits, head = ready(b * t, d), ready(b * t, d), ready(d, d), ready(b * t, v), ready(v, d)
@@ -171,6 +207,7 @@ def floor_step(size: Size) -> Step:
 PEERS: dict[str, tuple[str, Callable[[Size], Step]]] = {
     "minigrad": ("minigrad, fused attention", functools.partial(torch_step, library="minigrad", fused=True)),
     "steps": ("minigrad, four steps", functools.partial(torch_step, library="minigrad", fused=False)),
+    "hand": ("its ops by hand, no graph", by_hand_step),
     "torch": ("PyTorch eager", functools.partial(torch_step, library="torch", fused=False)),
     "fused": ("PyTorch, fused attention", functools.partial(torch_step, library="torch", fused=True)),
     "compile": ("torch.compile", functools.partial(torch_step, library="torch", fused=False, compiled=True)),
