@@ -27,12 +27,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     The weight is stored (out, in), PyTorch's layout: row i holds the weights of output i. Raises ValueError where the
     last length of the input isn't `in`, TypeError where dtypes differ.
     """
-    try:
-        x, w, b = input._data, weight._data, None if bias is None else bias._data
-        fits = x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.shape == w.shape[:1])
-    except AttributeError:
-        fits = False
-    if not fits:
+    if not (isinstance(input, Tensor) and isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))):
+        raise _misfit(input, weight, bias)
+    x, w, b = input._data, weight._data, None if bias is None else bias._data
+    if not (x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.shape == w.shape[:1])):
         raise _misfit(input, weight, bias)
     if x.dtype != w.dtype:
         raise TypeError(f"linear: the input is {x.dtype}, the weight {w.dtype}; bring the input to it: x.to(weight.dtype)")
@@ -167,12 +165,12 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
     label_smoothing s: (1 - s) of the loss above plus s times the mean of -log softmax over all classes.
     """
     x = checked(input, Tensor, "cross_entropy")
-    number(label_smoothing, "cross_entropy: label_smoothing", 0.0, 1.0)
+    smoothing = number(label_smoothing, "cross_entropy: label_smoothing", 0.0, 1.0)
     dim, kept, ids, divisor = _targets(x, target, ignore_index, reduction)
     if x.ndim != 2:
         x = x.permute(*(i for i in range(x.ndim) if i != dim), dim).reshape(-1, x.shape[dim])  # (n, v, ...) -> (rows, v)
     rows = None if kept is None else kept.reshape(-1)
-    y = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=rows, smoothing=label_smoothing, divisor=divisor)
+    y = apply(ops.cross_entropy, x, target=ids.reshape(-1), kept=rows, smoothing=smoothing, divisor=divisor)
     return y.reshape(target.shape) if divisor is None else y
 
 
@@ -225,7 +223,7 @@ def _reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 def _known(reduction: str) -> None:
-    if reduction not in ("mean", "sum", "none"):
+    if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
 
 
@@ -262,7 +260,7 @@ def scaled_dot_product_attention(
     if min(q.ndim, k.ndim, v.ndim) < 2 or not q.shape[-1] == k.shape[-1] > 0 or k.shape[-2] != v.shape[-2]:
         raise ValueError(f"attention: query (..., n, d), key (..., m, d), value (..., m, e) don't fit: {q.shape}, {k.shape}, {v.shape}")
     unseen = None if attn_mask is None else _unseen(attn_mask, is_causal)
-    scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
+    dropout_p, scale = number(dropout_p, "attention: dropout_p", 0.0, 1.0), 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     if not dropout_p and q.dtype == k.dtype == v.dtype and q.dtype.kind == "f" and not isinstance(scale, Tensor):
         # The steps below in one op (minigrad/attention.py): same numbers, fewer trips to memory.
         added = [] if attn_mask is None or unseen is not None else [attn_mask.to(q.dtype)]

@@ -205,14 +205,9 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor) and not isinstance(value, Parameter) and isinstance(vars(self).get(name), Parameter):
             raise TypeError(f"{name} is a Parameter; a plain tensor here would not be trained: write Parameter(...), or {name}.data = ...")
-        if isinstance(value, Module) and name in vars(self).get("_items", ()):  # of a container
-            self._items[name] = value
-        else:
-            super().__setattr__(name, value)
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name in vars(self).get("_items", ()):
-            return self._items[name]
         if hasattr(type(self), name):  # a property, which Python asks for again here
             raise AttributeError(f"{type(self).__name__}.{name} failed inside, with an AttributeError of its own")
         raise suggest(name, lambda: dir(self), type(self).__name__)
@@ -246,7 +241,8 @@ class ModuleList(Module):
 
     def extend(self, modules: Iterable[Module]) -> Self:
         """More modules at the end; `+=` does the same."""
-        for module in listed(modules, f"{type(self).__name__} takes a list of modules"):
+        kind = type(self).__name__
+        for module in [_module(m, kind) for m in listed(modules, f"{kind} takes a list of modules")]:  # all of them are, or none is put in
             self.append(module)
         return self
 
@@ -258,6 +254,15 @@ class ModuleList(Module):
 
     def __setitem__(self, index: int, module: Module) -> None:
         self._items[list(self._items)[index]] = _module(module, type(self).__name__)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self).get("_items", ()):  # of a named one
+            self._items[name] = _module(value, type(self).__name__)
+        else:
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._items[name] if name in vars(self).get("_items", ()) else super().__getattr__(name)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -273,7 +278,7 @@ class Sequential(ModuleList):
         only = modules[0] if len(modules) == 1 else None
         super().__init__(only.values() if isinstance(only, dict) else only if isinstance(only, list) else modules)
         if isinstance(only, dict):
-            self._items = dict(zip(map(str, only), self, strict=True))
+            self._items = {_name(key, Sequential): module for key, module in zip(only, self, strict=True)}
 
     def __getitem__(self, index: Any) -> Any:  # a part keeps the names
         return type(self)(dict(list(self._items.items())[index])) if isinstance(index, slice) else super().__getitem__(index)
@@ -292,19 +297,25 @@ class ModuleDict(Module, Mapping[str, Module]):
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         if not isinstance(modules, Mapping | None):
             raise TypeError(f"ModuleDict takes a dict of modules, got {short(modules)}")
-        self._items = {key: _module(module, "ModuleDict") for key, module in (modules or {}).items()}
+        self._items = {_name(key, ModuleDict): _module(module, "ModuleDict") for key, module in (modules or {}).items()}
 
     def __getitem__(self, key: str) -> Module:
         return self._items[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
-        self._items[key] = _module(module, "ModuleDict")
+        self._items[_name(key, ModuleDict)] = _module(module, "ModuleDict")
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
+
+
+def _name(key: Any, owner: type[Module]) -> str:
+    if isinstance(key, str) and key and "." not in key and not hasattr(owner, key):
+        return key
+    raise KeyError(f"{key!r} can't name a module: it must be a string without dots, a step of a path, and none that {owner.__name__} uses")
 
 
 def _module(value: Any, owner: str) -> Module:

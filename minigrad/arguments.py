@@ -118,7 +118,7 @@ def number(value: Any, what: str, low: float = -math.inf, high: float | None = N
     """A float in [low, high] (no high: finite) from anything that is one number; else a TypeError or a ValueError."""
     try:
         x = float(None if isinstance(value, str) else value)  # type: ignore[arg-type]
-    except (TypeError, RuntimeError, OverflowError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{what} must be a number, got {short(value)}") from None
     if not low <= x <= (sys.float_info.max if high is None else high):
         bounds = "be a finite number" + f" >= {low:g}" * (low > -math.inf) if high is None else f"lie in [{low:g}, {high:g}]"

@@ -10,7 +10,8 @@ import itertools
 import math
 import operator
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from .tensor import Tensor, quiet, set_all, wrap
 class Optimizer:
     """The common part: groups, zero_grad, step, and a state dict of {"state": by number, "param_groups": options}."""
 
+    remembered: tuple[str, ...] = ()  # the names in a parameter's state
+
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         what = "the optimizer takes a list of parameters, such as model.parameters()"
         if isinstance(params, Tensor | dict):
@@ -30,7 +33,8 @@ class Optimizer:
         groups = listed(params, what)
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self._rows: dict[Tensor, _Row] = {}  # each under its first parameter; together they hold every parameter that ever moved
+        self._rows: dict[Tensor, _Row] = {}  # of each parameter that moved in its last step, the row it is in
+        self._waiting: dict[Tensor, dict[str, Any]] = {}  # of the others that ever moved, the state
         for group in groups if groups and isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
         if not any(group["params"] for group in self.param_groups):
@@ -65,27 +69,29 @@ class Optimizer:
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
-        rows, moved = quiet.copy().run(self._step)
+        rows, waiting, moved = quiet.copy().run(self._step)
         if not moved:
             warnings.warn("step(): no parameter has a gradient, so none moves; call loss.backward() first", stacklevel=2)
         data = [(p, "_data", piece) for row in moved for p, piece in zip(row.params, row.pieces, strict=True)]
-        set_all([*data, (self, "_rows", rows)])
+        set_all([*data, (self, "_rows", rows), (self, "_waiting", waiting)])
 
-    def _step(self) -> tuple[dict[Tensor, _Row], list[_Row]]:
-        """The rows (parameters joined to one vector, see below) after this step, and those among them that move in it."""
-        rows, moved = dict(self._rows), []
+    def _step(self) -> tuple[dict[Tensor, _Row], dict[Tensor, dict[str, Any]], list[_Row]]:
+        """What _rows and _waiting are after this step, and the rows (parameters joined to one vector, see below) that move in it."""
+        rows, waiting, moved = dict(self._rows), dict(self._waiting), []
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
-            for row in _rows_of([p for p in group["params"] if p._grad is not None], rows):
+            for row in _rows_of([p for p in group["params"] if p._grad is not None], rows, waiting):
                 grads = np.concatenate([p._grad._data for p in row.params], None)  # type: ignore[union-attr]
-                moved.append(_Row(row.params, *self._moved(row.data, grads, row.state, options), row.parts))
-        rows.update((row.params[0], row) for row in moved)
-        return rows, moved
+                row = _Row(row.params, *self._moved(row.data, grads, row.state, options), row.parts)
+                moved.append(row)
+                rows.update(dict.fromkeys(row.params, row))
+        return rows, waiting, moved
 
     @property
-    def state(self) -> dict[Tensor, dict[str, Any]]:
-        """What is remembered of each parameter that ever moved: numbers, and arrays of its shape."""
-        return {p: state for row in self._rows.values() for p, state in row.split()}
+    def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
+        """What is remembered of each parameter that ever moved: numbers, and arrays of its shape. To change it: load_state_dict."""
+        states = {**self._waiting, **{p: state for row in dict.fromkeys(self._rows.values()) for p, state in row.split()}}
+        return MappingProxyType({p: MappingProxyType(state) for p, state in states.items()})
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
         raise NotImplementedError
@@ -107,10 +113,9 @@ class Optimizer:
         kind = type(self).__name__
         try:
             fresh, groups = self._read(state_dict)
-        except (KeyError, TypeError, AttributeError):
+        except (LookupError, TypeError, AttributeError):
             raise ValueError(f"load_state_dict: this is not what {kind}.state_dict() gave: {short(state_dict)}") from None
-        rows = {p: _joined([p], [state]) for p, state in fresh.items()}
-        set_all([(self, "_rows", rows), (self, "param_groups", groups)])
+        set_all([(self, "_rows", {}), (self, "_waiting", fresh), (self, "param_groups", groups)])
 
     def _read(self, state_dict: dict[str, Any]) -> tuple[dict[Tensor, dict[str, Any]], list[dict[str, Any]]]:
         params = {str(i): p for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
@@ -124,6 +129,11 @@ class Optimizer:
         for key, state in state_dict["state"].items():
             p = params[str(key)]
             fresh[p] = {k: v.numpy() if isinstance(v, Tensor) else v for k, v in state.items()}
+            if state and (set(state) != set(self.remembered) or not 0 < state.get("step", 1) < math.inf):
+                raise ValueError(
+                    f"load_state_dict: {type(self).__name__} remembers {', '.join(self.remembered) or 'nothing'}, a step counting from 1; "
+                    f"parameter {key} has {', '.join(f'{k} = {v}' if k == 'step' else k for k, v in state.items())}"
+                )
             for name, value in fresh[p].items():
                 if isinstance(value, np.ndarray) and value.shape != p.shape:
                     raise ValueError(f"load_state_dict: {name} of parameter {key} has shape {value.shape}, here it is {p.shape}")
@@ -153,6 +163,8 @@ def zero_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
 class SGD(Optimizer):
     """p <- p - lr * v,  v <- momentum * v + g,  with g + weight_decay * p for g. Without momentum v is g itself."""
 
+    remembered = ("velocity",)
+
     def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
@@ -172,7 +184,7 @@ class Adam(Optimizer):
     (Kingma & Ba 2015, algorithm 1). weight_decay adds weight_decay * p to g. The state holds sqrt(s), which is of the size of g:
     float32 has g itself up to 3e38, but g**2 only up to g = 2e19."""
 
-    decoupled = False
+    decoupled, remembered = False, ("step", "mean", "root")
 
     def __init__(
         self,
@@ -223,12 +235,10 @@ class AdamW(Adam):
 class _Row:
     """Parameters that move together: their data one behind the other, and the state to it."""
 
-    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]] | None = None) -> None:
+    def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]]) -> None:
         dtype = params[0]._data.dtype  # it stays what it is, whatever a gradient or the state was
-        self.params, self.data = params, data.astype(dtype, copy=False)
+        self.params, self.data, self.parts = params, data.astype(dtype, copy=False), parts
         self.state = {k: v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else v for k, v in state.items()}  # as long as data
-        ends = itertools.accumulate(p._data.size for p in params)
-        self.parts = parts or [(slice(end - p._data.size, end), p._data.shape) for p, end in zip(params, ends, strict=True)]
         self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
 
     def cut(self, row: Array) -> list[Array]:
@@ -240,6 +250,13 @@ class _Row:
         cut = {k: self.cut(v) if isinstance(v, np.ndarray) else [v] * len(self.params) for k, v in self.state.items()}
         return [(p, {k: pieces[i] for k, pieces in cut.items()}) for i, p in enumerate(self.params)]
 
+    def fits(self) -> bool:
+        """Whether the parameters still hold the pieces, and all have gradients of their shapes."""
+        if not all(map(operator.is_, [p._data for p in self.params], self.pieces)):
+            return False
+        grads = [p._grad for p in self.params]
+        return [None if g is None else g._data.shape for g in grads] == [shape for _, shape in self.parts]
+
 
 def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
     """The row of these parameters; their states have the same names and numbers."""
@@ -247,31 +264,29 @@ def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
         for k, v in remembered.items():
             if isinstance(v, np.ndarray) and v.shape != p.shape:
                 raise ValueError(f"step(): the {k} of a parameter has shape {v.shape}, its data now {p.shape}: make a new optimizer for it")
+    ends = itertools.accumulate(p._data.size for p in params)
+    parts = [(slice(end - p._data.size, end), p._data.shape) for p, end in zip(params, ends, strict=True)]
     state = {k: np.concatenate([s[k] for s in states], None) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
-    return _Row(params, np.concatenate([p._data for p in params], None), state)
+    return _Row(params, np.concatenate([p._data for p in params], None), state, parts)
 
 
-def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row]) -> list[_Row]:
-    """Rows of just these parameters. Mostly it is the one that the last step left; else the `rows` they are in are taken apart and
-    new ones made, by dtype and number of steps."""
-    grads, data = [p._grad._data.shape for p in params], [p._data for p in params]  # type: ignore[union-attr]
-    row = rows.get(params[0]) if params else None
-    if row and [shape for _, shape in row.parts] == grads and all(map(operator.is_, [*params, *data], [*row.params, *row.pieces])):
-        return [row]
-    for shape, array in zip(grads, data, strict=True):
-        if shape != array.shape:
-            raise ValueError(f"step(): the gradient of a parameter has shape {shape}, its data now {array.shape}")
-    alike: dict[Any, list[Tensor]] = {}
-    states: dict[Tensor, dict[str, Any]] = {}
-    moving = set(params)
-    for old in [row for row in rows.values() if not moving.isdisjoint(row.params)]:
-        states.update(old.split())
-        del rows[old.params[0]]
-    rows.update((p, _joined([p], [state])) for p, state in states.items() if p not in moving)
+def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tensor, dict[str, Any]]) -> list[_Row]:
+    """Rows of just these parameters. Mostly they are those that the last step left; else the `rows` they are in are taken apart,
+    and new ones made, by dtype and number of steps."""
+    old = [row for row in dict.fromkeys(map(rows.get, params)) if row]
+    if sum(len(row.params) for row in old) == len(params) and all(row.fits() for row in old):
+        return old
     for p in params:
-        state = states.get(p, {})
-        alike.setdefault((p._data.dtype, state.get("step", bool(state))), []).append(p)
-    return [_joined(some, [states.get(p, {}) for p in some]) for some in alike.values()]
+        if p._grad is not None and p._grad._data.shape != p._data.shape:
+            raise ValueError(f"step(): the gradient of a parameter has shape {p._grad.shape}, its data now {p.shape}")
+    for p, state in [pair for row in old for pair in row.split()]:
+        del rows[p]
+        waiting[p] = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}  # a copy: it needs no more of the row
+    alike: dict[Any, dict[Tensor, dict[str, Any]]] = {}
+    for p in params:
+        state = waiting.pop(p, {})
+        alike.setdefault((p._data.dtype, state.get("step", bool(state))), {})[p] = state
+    return [_joined(list(some), list(some.values())) for some in alike.values()]
 
 
 __getattr__ = module_getattr(__name__)

@@ -44,6 +44,8 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     Inputs that aren't tensors (Python numbers) and the options are constants.
     """
     result = quiet.copy().run(op, *[x._data if isinstance(x, Tensor) else x for x in inputs], **options)
+    if type(result) is not tuple or len(result) <= len(inputs):
+        raise _not_an_op(op, result, inputs)
     y = wrap(result[0])
     if not _mode.pauses:
         pairs = []
@@ -190,8 +192,7 @@ class Tensor(Methods):
     @data.setter
     def data(self, value: Any) -> None:
         array = value._data if isinstance(value, Tensor) else value
-        if not isinstance(array, np.ndarray):
-            array = arguments.array_of(array)
+        array = np.asarray(array) if isinstance(array, np.ndarray) else arguments.array_of(array)  # of a memmap, the plain array
         if arguments.dtype_of(array.dtype).kind != "f" and self._requires_grad:
             raise TypeError(f"data of dtype {array.dtype} for a tensor that requires a gradient: write .astype(np.float32)")
         self._data = array
@@ -355,6 +356,14 @@ def _used_up(node: Tensor) -> RuntimeError:
     return RuntimeError(
         f"backward() has already been through this graph (at {node._op_name()}) and used it up; to go through it a second "
         "time, write backward(retain_graph=True) the first time, or compute the loss anew"
+    )
+
+
+def _not_an_op(op: Callable[..., Any], result: Any, inputs: Sequence[Any]) -> TypeError:
+    got = f"a tuple of {len(result)}" if isinstance(result, tuple) else arguments.short(result)
+    return TypeError(
+        f"apply: an op returns a tuple (value, vjp, ...) with a gradient function for each of its inputs, here {1 + len(inputs)} in all; "
+        f"{getattr(op, '__name__', 'this op')} returned {got}"
     )
 
 

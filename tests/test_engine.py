@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -825,3 +826,10 @@ def test_comparisons_and_conversions_of_nan_are_silent_too() -> None:
     assert tensor(1e300).item() == math.inf
     assert x.max(0).indices.item() == 0
     assert (x + x)[2].item() == pytest.approx(2e38, rel=1e-6)
+
+
+def test_an_array_of_another_class_becomes_a_plain_one(tmp_path: Path) -> None:
+    x = tensor([1.0])
+    x.data = np.memmap(tmp_path / "numbers", dtype=np.float32, mode="w+", shape=(2, 3))
+    assert type(x.data) is np.ndarray
+    assert x.view(6).shape == (6,)

@@ -547,3 +547,10 @@ def test_errors_say_what_was_wrong(call, kind, words):
     with pytest.raises(kind) as error:
         call()
     assert [word for word in words if word not in str(error.value)] == []
+
+
+@pytest.mark.parametrize("smoothing", [np.float64(0.1), np.float32(0.1), minigrad.tensor(0.1)])
+def test_a_smoothing_of_any_kind_is_a_number_and_changes_no_dtype(smoothing):
+    x, targets = minigrad.tensor(normal(3, 2, 5)).float(), minigrad.tensor([1, 4])
+    loss = F.cross_entropy(x, targets, label_smoothing=smoothing)
+    assert (loss.dtype, loss.item()) == (minigrad.float32, pytest.approx(F.cross_entropy(x, targets, label_smoothing=0.1).item()))

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import test_edges
 import test_functional
 
 import minigrad
-from minigrad import Tensor, memory, tensor
+from minigrad import Tensor, tensor
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -156,7 +157,7 @@ def test_training_goes_on_exactly_after_ctrl_c_at_random_moments() -> None:
 # Freed memory is kept (memory.py) ----------------------------------------------------------------------------------
 
 FAULTS = """
-import resource, numpy as np, {library}
+import resource, numpy as np, minigrad
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
@@ -172,8 +173,8 @@ def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4 // 1024
 before = resident()
 arrays = [np.ones(2**18, np.float32) for _ in range(400)]
-assert resident() - before >= 400
-del arrays
+assert resident() - before > 390  # Linux counts pages a little late
+del arrays[:-1]  # the last one stays behind them, at the heap's end
 gc.collect()
 print(resident() - before)
 """
@@ -185,36 +186,28 @@ def answer(program: str, **environment: str) -> int:
     return int(subprocess.run(command, env=clean | environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
 
-glibc = pytest.mark.skipif(not memory.keep_freed_memory(64), reason="needs glibc's mallopt")
+glibc = pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="needs glibc's mallopt")
 
 
 @glibc
 def test_arrays_of_a_step_find_their_pages_again() -> None:
-    assert answer(FAULTS.format(library="minigrad")) < 1000
-    for off in ({"MINIGRAD_KEEP_MIB": "0"}, {"MALLOC_TOP_PAD_": "131072"}, {"GLIBC_TUNABLES": "glibc.malloc.check=0"}):
-        assert answer(FAULTS.format(library="minigrad"), **off) > 10_000
+    assert answer(FAULTS) < 1000
+    for off in ({"MINIGRAD_KEEP_MEMORY": "0"}, {"MALLOC_TOP_PAD_": "131072"}, {"GLIBC_TUNABLES": "glibc.malloc.check=0"}):
+        assert answer(FAULTS, **off) > 10_000
 
 
 @glibc
-@pytest.mark.parametrize("mib", [8, 64])
-def test_no_more_is_kept_than_was_said(mib: int) -> None:
-    assert answer(LARGE, MINIGRAD_KEEP_MIB=str(mib)) <= mib + 8
+def test_they_find_them_after_a_full_collection_too() -> None:
+    assert answer(FAULTS.replace("del arrays", "del arrays; __import__('gc').collect()")) < 1000
 
 
 @glibc
-def test_what_is_kept_can_be_given_back() -> None:
-    assert answer(LARGE.replace("gc.collect()", "minigrad.memory.keep_freed_memory(0)")) <= 8
+def test_no_more_is_kept_than_was_said() -> None:
+    assert answer(LARGE) <= 64 + 8
 
 
-@pytest.mark.parametrize("wrong", ["much", "-1", "1e3", ""])
-def test_a_wrong_setting_is_explained(wrong: str) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        answer(LARGE, MINIGRAD_KEEP_MIB=wrong)
-    assert error.value.stderr.splitlines()[-1].startswith("ValueError: MINIGRAD_KEEP_MIB must be")
-
-
-def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for nothing in (object(), None):
-        monkeypatch.setattr(memory.ctypes, "CDLL", lambda _, found=nothing: found)
-        assert not memory.keep_freed_memory(64)
-    monkeypatch.undo()
+@pytest.mark.parametrize("missing", ["libc = None", "libc = object()", "import sys; sys.modules['_ctypes'] = None"])
+def test_without_glibc_or_ctypes_nothing_happens(missing: str) -> None:
+    stand_in = "" if "sys" in missing else "import ctypes; ctypes.CDLL = lambda name: libc\n"
+    asked = "import gc, minigrad\nassert not minigrad.memory.keep_freed_memory() and not gc.callbacks\nprint(1)"
+    assert answer(f"{missing}\n{stand_in}{asked}") == 1

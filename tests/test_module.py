@@ -458,7 +458,6 @@ def test_sequential_with_names():
     assert [name for name, _ in other.named_children()] == ["fc", "act", "out"]
     with pytest.raises(TypeError, match=r"Sequential holds modules, got type.*write Linear\(\.\.\.\)"):
         nn.Sequential({"fc": nn.Linear})
-    assert nn.ModuleDict({"training": line()}).eval()["training"].training is False
 
 
 @pytest.mark.parametrize(
@@ -482,6 +481,12 @@ def test_containers_name_their_modules_as_pytorch_does(torch, build):
     ours, theirs = build(nn), build(torch.nn)
     assert type(ours).__name__ == type(theirs).__name__
     assert [(n, type(m).__name__) for n, m in ours.named_children()] == [(n, type(m).__name__) for n, m in theirs.named_children()]
+
+
+def test_names_stay_in_a_part_of_a_sequential_and_beside_what_is_put_in():
+    model = nn.Sequential({"fc": line(), "act": nn.ReLU(), "out": line()})
+    assert [name for name, _ in model[1:].named_children()] == ["act", "out"]
+    assert names(model.insert(0, line()).append(line())) == ["0.weight", "fc.weight", "out.weight", "4.weight"]
 
 
 def test_a_part_of_a_sequential_that_grows_keeps_all_it_has():

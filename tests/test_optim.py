@@ -1,6 +1,7 @@
 """The optimizers against steps worked out by hand and against PyTorch, and training that is interrupted and goes on."""
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,27 @@ def test_an_infinite_gradient_warns_about_nothing() -> None:
     assert not np.isfinite(p.data[0])
 
 
+def test_a_step_starts_from_the_data_that_is_there_and_not_from_those_it_left():
+    p, q = leaf(1.0), leaf(1.0)
+    optimizer = SGD([p, q], lr=0.5)
+    p.grad, q.grad = tensor(np.array([1.0])), tensor(np.array([1.0]))
+    optimizer.step()
+    p.data = np.array([7.0])  # clipped, say, or loaded
+    optimizer.step()
+    assert (p.tolist(), q.tolist()) == ([6.5], [0.0])
+
+
+def test_a_loaded_state_takes_the_place_of_all_that_was_remembered():
+    p = leaf(1.0)
+    optimizer = SGD([p], lr=0.5, momentum=0.5)
+    unused = optimizer.state_dict()
+    p.grad = tensor(np.array([1.0]))
+    optimizer.step()
+    optimizer.load_state_dict(unused)
+    optimizer.step()
+    assert p.tolist() == [0.0]  # -0.25 with the old velocity
+
+
 def test_frozen_parameters_stay_beside_those_that_move():
     frozen, p = leaf(1.0), leaf(1.0)
     frozen.requires_grad = False
@@ -303,3 +325,41 @@ def test_a_parameter_that_changed_its_shape_is_an_error_and_moves_nothing():
     with pytest.raises(ValueError, match=r"mean .*\(2, 2\).*\(3, 2\).*new optimizer"):
         optimizer.step()
     assert (q.tolist(), optimizer.state[p]["mean"].shape) == (before, (2, 2))
+
+
+def test_what_does_not_move_stops_nobody_and_costs_nothing():
+    p, q = (minigrad.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    optimizer = Adam([p, q])
+    (p.sum() + q.sum()).backward()
+    optimizer.step()
+    p.grad = None
+    p.data = np.ones(5, np.float32)
+    optimizer.step()
+    optimizer.step()
+    assert (optimizer.state[p]["step"], optimizer.state[q]["step"]) == (1, 3)
+    assert not optimizer.state[p]["mean"].base  # nothing of the vector it was part of
+
+
+def test_rows_of_several_dtypes_and_ages_stay_from_step_to_step():
+    ps = [minigrad.tensor(np.ones(3, dtype), requires_grad=True) for dtype in ("f4", "f8", "f4")]
+    optimizer = Adam(ps)
+    for step in range(4):
+        for p in ps[: 2 + (step > 1)]:
+            p.grad = minigrad.ones(3, dtype=p.dtype)
+        optimizer.step()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["minigrad.optim"], "_joined", None)  # nothing is joined anew
+        optimizer.step()
+    assert [optimizer.state[p]["step"] for p in ps] == [5, 5, 3]
+
+
+def test_the_state_can_be_read_and_not_written():
+    p = minigrad.tensor([1.0], requires_grad=True)
+    optimizer = Adam([p])
+    p.sum().backward()
+    optimizer.step()
+    for write in (lambda: optimizer.state.clear(), lambda: setattr(optimizer, "state", {})):
+        with pytest.raises(AttributeError):
+            write()
+    with pytest.raises(TypeError, match="assignment"):
+        optimizer.state[p]["step"] = 100

@@ -64,6 +64,13 @@ def stepped(kind: type[optim.Optimizer], p: Tensor, **options: Any) -> optim.Opt
     return optimizer
 
 
+ADAM = {"step": 1, "mean": zeros(2), "root": zeros(2)}
+
+
+def remembering(state: dict[str, Any]) -> dict[str, Any]:
+    return {**optim.Adam([leaf(2)]).state_dict(), "state": {"0": state}}
+
+
 def scheduled(lr: Any) -> optim.Optimizer:
     optimizer = optim.SGD([with_grad(2)], lr=0.1)
     optimizer.param_groups[0]["lr"] = lr
@@ -515,6 +522,14 @@ WRONG: dict[str, list[Row]] = {
     "minigrad.apply": [
         (lambda: mg.apply(mg.exp, ones(2)), TypeError, "exp takes a Tensor", "ndarray"),
         (lambda: mg.apply(mg.ops.exp, ones(2), axis=0), TypeError, "exp()", "'axis'"),
+        (lambda: mg.apply(lambda a: a * 2, leaf(2)), TypeError, "(value, vjp, ...)", "2 in all", "<lambda> returned ndarray"),
+        (
+            lambda: mg.apply(lambda a, b: (a * b, lambda g: g * b), leaf(2), leaf(2)),
+            TypeError,
+            "each of its inputs",
+            "3 in all",
+            "a tuple of 2",
+        ),
         (lambda: mg.apply(lambda a: (a.sum(), lambda g: np.ones(3)), leaf(2)).backward(), ValueError, "(3,)", "(2,)"),
     ],
     "minigrad.gradcheck": [
@@ -598,6 +613,16 @@ WRONG: dict[str, list[Row]] = {
         (lambda: optim.Adam([leaf(2)], betas=(0.9, nan)), ValueError, "[0, 1)", "nan"),
         (lambda: optim.Adam([leaf(2)], eps=-1), ValueError, "eps", "-1"),
         (lambda: optim.Adam([leaf(2)]).load_state_dict({}), ValueError, "not what Adam.state_dict() gave"),
+        (lambda: optim.Adam([leaf(2)]).load_state_dict(np.ones(2)), ValueError, "Adam.state_dict()", "ndarray"),
+        (
+            lambda: optim.Adam([leaf(2)]).load_state_dict(remembering({"step": 3})),
+            ValueError,
+            "step, mean, root",
+            "parameter 0 has step = 3",
+        ),
+        (lambda: optim.Adam([leaf(2)]).load_state_dict(remembering(ADAM | {"step": -1})), ValueError, "counting from 1", "step = -1"),
+        (lambda: optim.Adam([leaf(2)]).load_state_dict(remembering(ADAM | {"step": nan})), ValueError, "counting from 1", "step = nan"),
+        (lambda: optim.Adam([leaf(2)]).load_state_dict(remembering(ADAM | {"step": "x"})), ValueError, "Adam.state_dict()"),
         (lambda: optim.Adam([leaf(2)]).load_state_dict(None), ValueError, "Adam.state_dict()", "None"),
         (lambda: optim.Adam([leaf(2)]).load_state_dict(nn.Linear(2, 3).state_dict()), ValueError, "Adam.state_dict()", "'weight'"),
         (
@@ -665,10 +690,17 @@ WRONG: dict[str, list[Row]] = {
     ],
     "layers.ModuleDict": [
         (lambda: nn.ModuleDict([nn.ReLU()]), TypeError, "dict of modules", "list"),
+        (lambda: nn.ModuleDict({"a.b": nn.ReLU()}), KeyError, "'a.b'", "without dots"),
+        (lambda: nn.ModuleDict().__setitem__("keys", nn.ReLU()), KeyError, "'keys'", "none that ModuleDict uses"),
         (lambda: nn.ModuleDict({"a": F.relu}), TypeError, "ModuleDict holds modules", "function"),
     ],
     "layers.Sequential": [
         (lambda: nn.Sequential(nn.Linear(2, 3), F.relu), TypeError, "Sequential holds modules", "function"),
+        (lambda: nn.Sequential({"a.b": nn.ReLU()}), KeyError, "'a.b'", "without dots"),
+        (lambda: nn.Sequential({"": nn.ReLU()}), KeyError, "''", "can't name a module"),
+        (lambda: nn.Sequential({0: nn.ReLU()}), KeyError, "0 can't name a module", "a string"),
+        (lambda: nn.Sequential({"forward": nn.ReLU()}), KeyError, "'forward'", "none that Sequential uses"),
+        (lambda: setattr(nn.Sequential({"act": nn.ReLU()}), "act", None), TypeError, "Sequential holds modules", "None"),
         (lambda: nn.Sequential({"fc": F.relu}), TypeError, "Sequential holds modules", "function"),
         (lambda: nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 5))(ones(2)), ValueError, "must be 4", "(3,)"),
     ],
@@ -777,7 +809,8 @@ WRONG: dict[str, list[Row]] = {
         (lambda: F.scaled_dot_product_attention(*QKV, LOWER.numpy()), TypeError, "attn_mask", "ndarray"),
         (lambda: F.scaled_dot_product_attention(*QKV, ones(4, 4).bool()), ValueError, "(4, 4)", "(3, 3)"),
         (lambda: F.scaled_dot_product_attention(ones(3, 4), ones(2, 4), ones(3, 4)), ValueError, "(3, 4), (2, 4), (3, 4)"),
-        (lambda: F.scaled_dot_product_attention(*QKV, dropout_p=2.0), ValueError, "dropout: p", "2.0"),
+        (lambda: F.scaled_dot_product_attention(*QKV, dropout_p=2.0), ValueError, "dropout_p", "[0, 1]", "2.0"),
+        (lambda: F.scaled_dot_product_attention(*QKV, dropout_p=ones(2)), TypeError, "dropout_p must be a number", "(2,)"),
         (lambda: F.scaled_dot_product_attention(*QKV, scale="a"), TypeError, "scale must be a number", "'a'"),
         (lambda: F.scaled_dot_product_attention(*QKV, ~LOWER), UserWarning, "the future only", *BOTH_WAYS, "is_causal=True"),
         (lambda: F.scaled_dot_product_attention(*QKV, (~LOWER).expand(2, 1, 3, 3)), UserWarning, "the future only", *BOTH_WAYS),
@@ -826,6 +859,8 @@ WRONG: dict[str, list[Row]] = {
         (lambda: F.cross_entropy(ones(2, 3), tensor([0, -1])), IndexError, "target -1", "[0, 2]"),
         (lambda: F.cross_entropy(ones(2, 3, 5), tensor([[0, 1, 2]])), ValueError, "(2, 3, 5)", "(2, 5)", "(1, 3)", "reshape(-1, v)"),
         (lambda: F.cross_entropy(ones(2, 3), ones(2)), TypeError, "target", "float32", ".long()"),
+        (lambda: F.cross_entropy(ones(2, 3), tensor([0, 1]), reduction=np.ones(2)), ValueError, "'mean', 'sum' or 'none'"),
+        (lambda: F.cross_entropy(ones(2, 3), tensor([0, 1]), label_smoothing=ones(2)), TypeError, "label_smoothing must be a number"),
         (lambda: F.cross_entropy(ones(2, 3), [0, 1]), TypeError, "a loss, as its target,", "[0, 1]"),
         (lambda: F.cross_entropy(tensor(1.0), tensor(0)), ValueError, "dim of classes", "()"),
         (lambda: F.cross_entropy(ones(2, 3), tensor([0, 1]), label_smoothing=2.0), ValueError, "label_smoothing", "[0, 1]", "2.0"),
@@ -1094,6 +1129,7 @@ UNCHANGED: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (lambda: nn.Linear(2, 3), lambda m: m.to("cuda")),
     (lambda: nn.Linear(2, 3), lambda m: m(ones(5))),
     (lambda: nn.ModuleList([nn.ReLU()]), lambda m: m.append(3)),
+    (lambda: nn.ModuleList([nn.ReLU()]), lambda m: m.extend([nn.ReLU(), 3])),
     (lambda: nn.ModuleList([nn.ReLU()]), lambda m: m.insert(0, nn.ReLU)),
     (lambda: stepped(optim.Adam, with_grad(2)), lambda o: o.load_state_dict(stepped(optim.SGD, with_grad(2)).state_dict())),
     (lambda: stepped(optim.Adam, with_grad(2)), lambda o: o.load_state_dict(stepped(optim.Adam, with_grad(3)).state_dict())),
