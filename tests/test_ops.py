@@ -184,7 +184,10 @@ TABLE = [
         "prod", lambda t, x, axis, keepdims=False: x.prod(axis, keepdims), *ALONG, at((2, 3, 5), axis=1, keepdims=True), domain=some_zeros,
     ),
     *rows("cumsum", lambda t, x, axis: x.cumsum(axis), *ALONG),
-    *rows("softmax", lambda t, x, axis: x.softmax(axis), *ALONG, at((223, 5), axis=1), at((2, 83, 7), axis=-1), at((2, 263), axis=1)),
+    *rows(
+        "softmax", lambda t, x, axis: x.softmax(axis),
+        *ALONG, at((223, 5), axis=1), at((223, 5), axis=0), at((2, 83, 7), axis=-1), at((2, 263), axis=1),
+    ),
     *rows("log_softmax", lambda t, x, axis: x.log_softmax(axis), *ALONG[:-1], at((), axis=0), at((223, 5), axis=1), at((2, 263), axis=1)),
     *rows(
         "cross_entropy", cross_entropy,

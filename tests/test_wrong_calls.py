@@ -1090,7 +1090,7 @@ def snapshot(x: Any) -> Any:
     if isinstance(x, Tensor):
         return x.data.tolist(), x.data.dtype, x.requires_grad, x.is_leaf, None if x.grad is None else x.grad.tolist()
     if isinstance(x, nn.Module):
-        return {name: snapshot(t) for name, t in x.named_parameters()}, x.training, sorted(vars(x))
+        return {name: snapshot(t) for name, t in x.named_parameters()}, x.training, sorted(vars(x)), list(x.named_modules())
     if isinstance(x, optim.Optimizer):
         state = {id(p): {k: np.asarray(v).tolist() for k, v in s.items()} for p, s in x.state.items()}
         return [{**g, "params": [snapshot(p) for p in g["params"]]} for g in x.param_groups], state
