@@ -302,8 +302,10 @@ def growth(pool: ProcessPoolExecutor, largest: int) -> dict[tuple[str, str], lis
 
 
 def plot(path: str, ratios: dict[Size, dict[str, float]], points: dict[tuple[str, str], Any]) -> None:
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
+    rcParams["svg.fonttype"] = "none"  # text stays text
     figure = Figure(figsize=(8, 12 if points else 4), layout="constrained")
     speed, *others = figure.subplots(3 if points else 1, 1, squeeze=False)[:, 0]
     for peer in dict.fromkeys(peer for ratio in ratios.values() for peer in ratio):

@@ -3,7 +3,7 @@
 Linux gives a program memory page by page: the first touch of each 4 KiB page is a *page fault*, which costs more than
 computing with the 1024 floats in it. The C library (glibc) returns freed memory to the system early: arrays above
 128 KiB at once, and the end of its heap as soon as 128 KiB lie free there. A training step makes and drops many arrays,
-the same ones each time, and would fault in their pages anew each time. In the benchmark that is half of the time at
+the same ones each time, and would fault in their pages anew each time. In the benchmark that is a third of the time at
 (64, 16, 64, 4, 32).
 
 These thresholds rise by themselves when large arrays are freed, to 32 MiB and 64 MiB at most. `keep_freed_memory` sets
