@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "benchmark.py"
-MODULES = {"minigrad": "minigrad", "steps": "minigrad", "torch": "torch", "fused": "torch", "jax": "jax", "autograd": "autograd"}
+MODULES = {
+    "minigrad": "minigrad",
+    "steps": "minigrad",
+    "hand": "minigrad",
+    "torch": "torch",
+    "fused": "torch",
+    "jax": "jax",
+    "autograd": "autograd",
+}
 MODULES["mygrad"] = "mygrad"  # torch.compile takes too long for a test; the script itself compares its losses
 
 
