@@ -153,8 +153,8 @@ def mygrad_step(size: Size) -> Step:
 
 
 def by_hand_step(size: Size) -> Step:
-    """The step as a chain of minigrad's ops, called one by one and then backwards by hand: what is left without tensors and graph."""
-    from minigrad import ops
+    """The step as a chain of minigrad's ops, called one by one and then backwards by hand: what is left without a graph."""
+    from minigrad import Tensor, ops, optim
     from minigrad.attention import attention
 
     (b, t, d, h, v_size), (weights, x, y, _) = size, problem(size)
@@ -185,7 +185,17 @@ def by_hand_step(size: Size) -> Step:
             g = g + maps[name][1](at_map)
         return loss, {**gradients, "places": np.add.reduce(g), "tokens": d_table(g)}
 
-    return numpy_step(weights, loss_and_gradients)
+    parameters = {name: Tensor(weight, requires_grad=True) for name, weight in weights.items()}
+    optimizer = optim.Adam(parameters.values(), lr=LR, betas=(BETA1, BETA2), eps=EPS)
+
+    def step() -> Any:
+        loss, gradients = loss_and_gradients({name: p.data for name, p in parameters.items()})
+        for name, p in parameters.items():
+            p.grad = Tensor(gradients[name])
+        optimizer.step()
+        return loss
+
+    return step
 
 
 def floor_step(size: Size) -> Step:
@@ -326,7 +336,7 @@ def plot(path: str, ratios: dict[Size, dict[str, float]], points: dict[tuple[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1,2,3,4,5,6", help="which of the six sizes; '' for none (default: all)")
-    parser.add_argument("--peers", default=",".join(PEERS), help="whom to compare (default: %(default)s)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="whom to compare: " + "; ".join(f"{k}: {v[0]}" for k, v in PEERS.items()))
     parser.add_argument("--threads", type=int, default=1, help="for each framework (default: 1)")
     parser.add_argument("--rounds", type=int, default=15, help="turns of each peer (default: 15)")
     parser.add_argument("--turn", type=float, default=0.2, help="seconds of a turn, about (default: 0.2)")
@@ -338,9 +348,13 @@ def main() -> None:
     os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={options.threads > 1} intra_op_parallelism_threads={options.threads}"
     if options.plot:
         importlib.import_module("matplotlib")  # missing? better now than after minutes
+    numbers, peers = ([part for part in text.split(",") if part] for text in (options.sizes, options.peers))
+    for what, given, known in (("--sizes", numbers, [str(i + 1) for i in range(len(SIZES))]), ("--peers", peers, list(PEERS))):
+        if not set(given) <= set(known):
+            parser.error(f"{what}: some of {', '.join(known)}, with commas; got {','.join(given)}")
     spawn = functools.partial(ProcessPoolExecutor, 1, multiprocessing.get_context("spawn"))
-    pools = {peer: spawn() for peer in options.peers.split(",")}
-    sizes = [SIZES[int(number) - 1] for number in options.sizes.split(",") if number]
+    pools = {peer: spawn() for peer in peers}
+    sizes = [SIZES[int(number) - 1] for number in numbers]
     ratios = {size: compare(size, pools, options.rounds, options.turn) for size in sizes}
     points = growth(spawn(), options.growth) if options.growth else {}
     if options.plot:

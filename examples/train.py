@@ -184,7 +184,7 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         while step < args.steps and not stop:  # Ctrl-C waits for the end of a step, so nothing is left half done
             step += 1
             ids = batch(args.batch, task.length, held_out)
-            targets = task.target(ids)
+            targets = task.target(ids.clone())  # a copy: a task may write into it
             logits, _ = model(ids)
             objective = F.cross_entropy(logits.reshape(-1, VOCABULARY), targets.reshape(-1))
             optimizer.zero_grad()
@@ -198,7 +198,7 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
 
     with torch.no_grad():
         logits, weights = model(test)
-    exact = (logits.argmax(-1) == task.target(test)).all(dim=1).float().mean().item()
+    exact = (logits.argmax(-1) == task.target(test.clone())).all(dim=1).float().mean().item()
     columns, rows = test[0].tolist(), logits[0].argmax(-1).tolist()
     maps = weights[0].tolist()  # (h, t, t)
     for h, head in enumerate(maps):

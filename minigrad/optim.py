@@ -28,8 +28,8 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         what = "the optimizer takes a list of parameters, such as model.parameters()"
-        if isinstance(params, Tensor | dict):
-            raise TypeError(f"{what}, got a single {short(params)}: write [p]")
+        if isinstance(params, Tensor | dict) or hasattr(params, "parameters"):
+            raise TypeError(f"{what}, got a single {short(params)}{': write [p]' * isinstance(params, Tensor)}")
         groups = listed(params, what)
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
@@ -89,7 +89,7 @@ class Optimizer:
 
     @property
     def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
-        """What is remembered of each parameter that ever moved: numbers, and arrays of its shape. To change it: load_state_dict."""
+        """What is remembered of each parameter that ever moved: numbers, and arrays of its shape. For reading; load_state_dict writes."""
         states = {**self._waiting, **{p: state for row in dict.fromkeys(self._rows.values()) for p, state in row.split()}}
         return MappingProxyType({p: MappingProxyType(state) for p, state in states.items()})
 

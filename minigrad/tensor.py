@@ -23,8 +23,6 @@ from .methods import Methods
 from .operators import constant, explained
 from .ops import Array, Result, Vjp
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
     pauses = 0  # how many no_grad blocks we are in
@@ -145,9 +143,11 @@ class Tensor(Methods):
             if not node._pairs:
                 raise _used_up(node)
             for x, vjp in node._pairs:
-                dx = vjp(g)
-                if dx.shape != x._data.shape:
-                    dx = unbroadcast(dx, x._data.shape)
+                try:
+                    dx = vjp(g)
+                    dx = dx if dx.shape == x._data.shape else unbroadcast(dx, x._data.shape)
+                except Exception as error:
+                    raise _located(error, node, x)  # noqa: B904
                 if x in grads:
                     grads[x] = grads[x] + dx
                 else:
@@ -159,7 +159,7 @@ class Tensor(Methods):
         kept.extend(grads.items())  # whatever has not had its turn is a leaf; astype copies, so that no two share an array
         return [(x, "_grad", wrap(g.astype(x._data.dtype, "C") if x._grad is None else x._grad._data + g)) for x, g in kept]
 
-    # That was the engine. From here on: fields, conversions, operators; the named methods are in methods.py. ------
+    # That was the engine. From here on: a tensor's fields and conversions, and the words of what can go wrong. ------
 
     def _seed(self, gradient: Tensor | None) -> Array:
         if not self._requires_grad:
@@ -359,12 +359,21 @@ def _used_up(node: Tensor) -> RuntimeError:
     )
 
 
+def _located(error: Exception, node: Tensor, x: Tensor) -> Exception:
+    place = [y is x for y, _ in node._pairs].index(True)
+    error.add_note(f"in backward: gradient function {place} of {node._op_name()}, which takes an array and returns one of shape {x.shape}")
+    return error
+
+
 def _not_an_op(op: Callable[..., Any], result: Any, inputs: Sequence[Any]) -> TypeError:
     got = f"a tuple of {len(result)}" if isinstance(result, tuple) else arguments.short(result)
     return TypeError(
         f"apply: an op returns a tuple (value, vjp, ...) with a gradient function for each of its inputs, here {1 + len(inputs)} in all; "
         f"{getattr(op, '__name__', 'this op')} returned {got}"
     )
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _without_graph(function: F) -> F:

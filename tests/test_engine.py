@@ -833,3 +833,20 @@ def test_an_array_of_another_class_becomes_a_plain_one(tmp_path: Path) -> None:
     x.data = np.memmap(tmp_path / "numbers", dtype=np.float32, mode="w+", shape=(2, 3))
     assert type(x.data) is np.ndarray
     assert x.view(6).shape == (6,)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda x: (x**3, 3 * x**2), lambda x: (x**3, None), lambda x: (x**3, lambda g: 2.0), lambda x: (x**3, lambda g: np.ones(2))],
+    ids=["array", "nothing", "float", "shape"],
+)
+def test_an_error_of_a_gradient_function_names_its_op_and_place(wrong: Any) -> None:
+    x, y = vector(), vector()
+
+    def cube_and_sum(a: np.ndarray, b: np.ndarray) -> Any:
+        value, vjp = wrong(b)
+        return a + value, lambda g: g, vjp
+
+    with pytest.raises((TypeError, AttributeError, ValueError)) as error:
+        apply(cube_and_sum, x, y).sum().backward()
+    assert error.value.__notes__ == ["in backward: gradient function 1 of cube_and_sum, which takes an array and returns one of shape (3,)"]
