@@ -180,7 +180,8 @@ def test_resuming_as_something_else_is_refused(train, capsys, tmp_path):
 
 def test_a_picture_or_a_clear_message(train, capsys, monkeypatch, tmp_path):
     file = tmp_path / "map.svg"
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
+    for name in ("matplotlib", "matplotlib.backend_bases"):  # as if it were not installed
+        monkeypatch.setitem(sys.modules, name, None)
     _, printed = train_on(train, capsys, "--steps", "1", "--plot", str(file))
     assert "pip install matplotlib" in printed.splitlines()[0]
     assert not file.exists()
