@@ -361,7 +361,8 @@ def test_generate_writes_what_the_model_says_and_draws_the_curve(char_model, cap
     assert text.decode(found["ids"].tolist()) == line
     assert printed.count("█") >= 2 * len(found["places"])
     assert all(t > 0 for each in found["times"].values() for t in each)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in ("matplotlib", "matplotlib.backend_bases"):
+        monkeypatch.setitem(sys.modules, name, None)
     assert script.arguments([str(file), "--plot", "x.svg"]).plot is None
     assert "pip install matplotlib" in capsys.readouterr().out
 
