@@ -236,9 +236,8 @@ def ids_in_range(ids: Array, count: int, what: str) -> None:
     """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
-    if (
-        ids.size and np.maximum.reduce(ids.astype(np.uint64), None) >= count
-    ):  # one pass for both ends: as unsigned numbers, negative ones are huge
+    # One pass for both ends: as unsigned numbers, negative ones are huge
+    if ids.size and np.maximum.reduce(ids.astype(np.uint64), None) >= count:
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
         numbers = f" [0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count > 0 else ": there are none"
         raise IndexError(f"{what} {wrong} is out of range{numbers}")

@@ -75,8 +75,8 @@ def attention(
             np.copyto(s, -math.inf, where=hidden[pairs])
         if offset is not None:
             start = pairs[-2].start + offset  # the last key that the first row sees
-            first = start + 1 if start >= 0 else 0
-            np.copyto(s[..., first:] if first > 1 else s, -math.inf, where=_future(*s.shape[-2:], start, first if first > 1 else 0))
+            first = max(0, start + 1)  # the first key that it doesn't see
+            np.copyto(s[..., first:], -math.inf, where=_future(*s.shape[-2:], start, first))
         return s
 
     for rows, keys, pairs in blocks:

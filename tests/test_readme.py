@@ -5,7 +5,9 @@ import io
 import re
 from pathlib import Path
 
+import mutants
 import pytest
+import test_wrong_calls
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
@@ -36,3 +38,9 @@ def test_files_named_in_the_readme_exist():
     assert names
     missing = [name for name in names if not (README.parent / name).exists()]
     assert not missing
+
+
+def test_the_counts_in_the_table_of_trust_are_those_of_the_tests():
+    text = README.read_text(encoding="utf-8")
+    assert f"| {len(mutants.MUTANTS)}: all noticed |" in text
+    assert f"| {len(test_wrong_calls.ROWS)} calls under {len(test_wrong_calls.WRONG)} headings |" in text
