@@ -20,7 +20,6 @@ KEEP = 2**23  # weights of so many scores (32 MiB of float32) wait for the backw
 LOW, HIGH = 1e-10, 1e30  # between them, the sum of a row of exp(S) has lost nothing
 
 Index = tuple[Any, ...]  # of slices, or (...,) for everything
-_least, _most = np.minimum.reduce, np.maximum.reduce
 
 
 def attention(
@@ -51,6 +50,7 @@ def attention(
     (Rabe & Staats 2021, "Self-attention does not need O(n^2) memory"; Dao et al. 2022, "FlashAttention", appendix B)
     """
     n, m, lead, wide_bias = q.shape[-2], k.shape[-2], q.shape[:-2], None
+    q, k_columns = q * scale, _in_columns(k, n)
     if bias is not None or hidden is not None or not lead == k.shape[:-2] == v.shape[:-2]:
         masks = [x for x in (bias, hidden) if x is not None]
         try:
@@ -62,13 +62,13 @@ def attention(
                 f"attention: the shapes {shapes} (queries, keys, values, mask) don't fit: leading lengths must be equal or 1, "
                 f"and the last two of a mask {(n, m)} or 1"
             ) from None
-        q, k, v = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v))
+        q, k, v, k_columns = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v, k_columns))
     blocks, kept = _blocks(lead, n, m, offset, ROWS, BLOCK), math.prod(lead) * n * m <= KEEP
     y = _laid_out_like(q, v)
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
     def scores(rows: Index, keys: Index, pairs: Index) -> Any:
-        s = np.matmul(q[rows] * scale, k[keys].swapaxes(-1, -2))  # (..., rows, keys)
+        s = np.matmul(q[rows], k_columns[keys].swapaxes(-1, -2))  # (..., rows, keys)
         if wide_bias is not None:
             s += wide_bias[pairs]
         if hidden is not None:
@@ -83,7 +83,7 @@ def attention(
         p, shift, ones = scores(rows, keys, pairs), None, _ones(pairs[-1].stop, q.dtype)
         np.exp(p, p)
         total = np.matmul(p, ones)  # the sum of each row: NumPy is slow at many short sums
-        if not (_least(total, None, initial=1) > LOW and _most(total, None, initial=1) < HIGH):  # too small, too large or NaN
+        if not (total.item(total.argmin()) > LOW and total.item(total.argmax()) < HIGH):  # too small, too large or NaN
             p = scores(rows, keys, pairs)
             shift = np.where((total > LOW) & (total < HIGH), 0, p.max(axis=-1, keepdims=True, initial=-math.inf))
             shift[shift == -math.inf] = 0
@@ -99,7 +99,7 @@ def attention(
         dq, dk, dv = (_laid_out_like(x, x) for x in (q, k, v))
         dk.fill(0)
         dv.fill(0)
-        D = np.einsum("...i,...i->...", g, y)[..., None]  # (..., n, 1)
+        D, v_columns = np.einsum("...i,...i->...", g, y)[..., None], _in_columns(v, n)  # (..., n, 1), (..., m, e)
         dbias = None if bias is None else np.zeros((1,) * (q.ndim - bias.ndim) + bias.shape, q.dtype)
         for (rows, keys, pairs), (p, shift, total) in zip(blocks, saved, strict=True):
             if p is None:
@@ -108,7 +108,7 @@ def attention(
                     p -= shift
                 np.exp(p, p)
                 p /= total
-            ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
+            ds = np.matmul(g[rows], v_columns[keys].swapaxes(-1, -2))  # (..., rows, keys)
             ds -= D[rows]
             ds *= p
             np.matmul(ds, k[keys], dq[rows])
@@ -119,8 +119,7 @@ def attention(
                 stretched = tuple(i for i, length in enumerate(dbias.shape) if length == 1)
                 place = tuple(slice(None) if i in stretched else part for i, part in enumerate(pairs))
                 dbias[place] += ds.sum(axis=stretched, keepdims=True)
-        dq *= scale
-        dk *= scale
+        dq *= scale  # in dK it is, with q
         return [dq, dk, dv] if dbias is None else [dq, dk, dv, dbias]
 
     latest: list[Any] = []  # g and its gradients: all inputs are asked for with the same g, one after the other
@@ -139,6 +138,8 @@ def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: i
     """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V) and of its scores.
     A block takes some rows (`height` of them, or more where all see all keys) of several heads, or of one, and has about `size`
     scores. The last rows come first: they see the most keys."""
+    if 0 in lead:
+        return []
     height = min(n, height if offset is not None else max(height, size // max(m, 1))) or 1
     heads, axis = max(1, size // max(height * m, 1)), len(lead)
     while axis and lead[axis - 1] <= heads:  # these axes are taken whole, the one before in steps, those in front singly
@@ -165,6 +166,12 @@ def _ones(m: int, dtype: np.dtype[Any]) -> Array:
 @functools.lru_cache(maxsize=64)  # most blocks have the same triangle
 def _future(n: int, m: int, offset: int, first: int) -> Array:
     return np.arange(first, m) > np.arange(offset, offset + n)[:, None]  # key j > i + offset, True = hidden
+
+
+def _in_columns(x: Array, n: int) -> Array:
+    """x, laid out in memory column by column: BLAS multiplies small matrices by x^T up to 3 times as fast then. Large ones it doesn't."""
+    size = min(n, ROWS) * math.prod(x.shape[-2:])  # multiplications of a product
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if 2**11 <= size <= 2**20 else x
 
 
 def _laid_out_like(x: Array, like: Array) -> Array:

@@ -72,20 +72,20 @@ def pow(a: Array, b: Array) -> Result:
 def matmul(a: Array, b: Array) -> Result:
     """Y = A @ B,  (..., n, k) @ (..., k, m) -> (..., n, m).   dA = G @ B^T,  dB = A^T @ G"""
     if a.ndim > 2 and b.ndim == 2:  # one matrix for all batches: stack their rows, one large product instead of many small ones
-        return _rows(a, b), lambda g: _rows(g, b.T), lambda g: _flat(a).T @ _flat(g)
+        return _rows(a, b), lambda g: _rows(g, b.T), lambda g: _flat(a).T.dot(_flat(g))
     return a @ b, lambda g: g @ b.mT, lambda g: a.mT @ g
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Result:
     """Y = X @ W^T + b,  (..., k), (m, k), (m) -> (..., m).   dX = G @ W,  dW = G^T @ X,  db = G summed over its rows"""
     rows = _flat(x)
-    y = rows @ weight.T
+    y = rows.dot(weight.T)  # of two matrices, dot is @ without its way through leading axes: half the time of a small product
     if bias is not None:
         y += bias
     return (
         _like(x, y),
-        lambda g: (_flat(g) @ weight).reshape(x.shape),
-        lambda g: _flat(g).T @ rows,
+        lambda g: _flat(g).dot(weight).reshape(x.shape),
+        lambda g: _flat(g).T.dot(rows),
         lambda g: np.add.reduce(_flat(g)),
     )
 
@@ -99,7 +99,7 @@ def _like(x: Array, rows: Array) -> Array:
 
 
 def _rows(x: Array, matrix: Array) -> Array:
-    return _like(x, _flat(x) @ matrix)  # (..., k) @ (k, m) -> (..., m)
+    return _like(x, _flat(x).dot(matrix))  # (..., k) @ (k, m) -> (..., m)
 
 
 # Elementwise functions ----------------------------------------------------------------------------------------
@@ -303,9 +303,8 @@ def cross_entropy(x: Array, target: Array, kept: Array | None = None, smoothing:
     y_i = 0 where a row isn't kept; with a divisor, y = sum_i y_i / divisor.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
     shifted, p, total = _exponentials(x, -1)  # softmax(x) = p / total, and its log is shifted - log(total)
     places = np.arange(len(x)), target
-    y = np.log(total[:, 0]).astype(x.dtype) - (1 - smoothing) * shifted[places]
-    if smoothing:
-        y -= smoothing * shifted.mean(axis=-1)
+    y = np.log(total[:, 0]).astype(x.dtype)
+    y -= shifted[places] if not smoothing else (1 - smoothing) * shifted[places] + smoothing * shifted.mean(axis=-1)
 
     def dx(g: Array) -> Any:
         out = p / total.astype(x.dtype)
