@@ -187,22 +187,23 @@ def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tu
     """The dim of the classes; which targets count (None: all), and the ids, 0 where they don't, both in the shape of the targets;
     and by what the sum of the losses is divided (None: they stay as they are)."""
     _known(reduction)
-    dim = 1 if x.ndim > 1 else 0
-    if x.dtype.kind != "f":
+    logits, ids = x._data, checked(target, Tensor, "a loss, as its target,")._data
+    dim, shape = 1 if logits.ndim > 1 else 0, logits.shape
+    if logits.dtype.kind != "f":
         raise TypeError(f"the loss: logits must be floats, got {x.dtype}; write x.float()")
-    if not x.ndim:
+    if not shape:
         raise ValueError("the loss: logits need a dim of classes, got shape ()")
-    if checked(target, Tensor, "a loss, as its target,").shape != x.shape[:dim] + x.shape[dim + 1 :]:
+    if ids.shape != shape[:dim] + shape[dim + 1 :]:
         raise ValueError(
-            f"the loss: logits of shape {x.shape} (classes in dim {dim}) need targets of shape {x.shape[:dim] + x.shape[dim + 1 :]}, "
+            f"the loss: logits of shape {shape} (classes in dim {dim}) need targets of shape {shape[:dim] + shape[dim + 1 :]}, "
             f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
         )
-    kept = target._data != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
+    kept = ids != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
     count = np.count_nonzero(kept)
-    whole = count == kept.size
-    ids = target._data if whole else np.where(kept, target._data, 0)
-    ids_in_range(ids, x.shape[dim], "target")
-    return dim, None if whole else kept, ids, {"mean": float(count), "sum": 1.0, "none": None}[reduction]
+    if count < kept.size:
+        ids = np.where(kept, ids, 0)
+    ids_in_range(ids, shape[dim], "target")
+    return dim, kept if count < kept.size else None, ids, {"mean": float(count), "sum": 1.0, "none": None}[reduction]
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:

@@ -117,7 +117,7 @@ def listed(items: Any, what: str) -> list[Any]:
 def number(value: Any, what: str, low: float = -math.inf, high: float | None = None) -> float:
     """A float in [low, high] (no high: finite) from anything that is one number; else a TypeError or a ValueError."""
     try:
-        x = float(None if isinstance(value, str) else value)  # type: ignore[arg-type]
+        x = value if type(value) is float else float(None if isinstance(value, str) else value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{what} must be a number, got {short(value)}") from None
     if not low <= x <= (sys.float_info.max if high is None else high):
@@ -236,8 +236,8 @@ def ids_in_range(ids: Array, count: int, what: str) -> None:
     """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
-    # One pass for both ends: as unsigned numbers, negative ones are huge
-    if ids.size and np.maximum.reduce(ids.astype(np.uint64), None) >= count:
+    unsigned = ids.astype(np.uint64)  # negative ones are huge then, so one pass is enough for both ends
+    if ids.size and unsigned.item(unsigned.argmax()) >= count:
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
         numbers = f" [0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count > 0 else ": there are none"
         raise IndexError(f"{what} {wrong} is out of range{numbers}")

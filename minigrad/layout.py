@@ -48,7 +48,8 @@ class Layout(Operators):
         """As `reshape`, but never a copy: a RuntimeError where the layout in memory (after a transpose) would need one."""
         x = self._data
         y = self._apply(ops.reshape, self, shape=filled_shape(sizes_of(shape, "view: a size"), x.shape, "view"))
-        if x.size and y._data.base is not x and y._data.base is not x.base:  # NumPy made a copy
+        base = y._data.base
+        if base is not x and base is not x.base and x.size:  # NumPy made a copy
             raise RuntimeError(f"view: {self.shape} laid out like this (transposed?) can't be viewed as {y.shape}; use .reshape(...)")
         return y
 

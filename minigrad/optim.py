@@ -81,7 +81,7 @@ class Optimizer:
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
             for row in _rows_of([p for p in group["params"] if p._grad is not None], rows, waiting):
-                grads = np.concatenate([p._grad._data for p in row.params], None)  # type: ignore[union-attr]
+                grads = np.concatenate([p._grad._data.ravel() for p in row.params])  # type: ignore[union-attr]
                 row = _Row(row.params, *self._moved(row.data, grads, row.state, options), row.parts)
                 moved.append(row)
                 rows.update(dict.fromkeys(row.params, row))

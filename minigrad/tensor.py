@@ -140,12 +140,14 @@ class Tensor(Methods):
             g = grads.pop(node)
             if node._keep:
                 kept.append((node, g))
-            if not node._pairs:
+            pairs = node._pairs
+            if not pairs:
                 raise _used_up(node)
-            for x, vjp in node._pairs:
+            for x, vjp in pairs:
                 try:
-                    dx = vjp(g)
-                    dx = dx if dx.shape == x._data.shape else unbroadcast(dx, x._data.shape)
+                    dx, shape = vjp(g), x._data.shape
+                    if dx.shape != shape:
+                        dx = unbroadcast(dx, shape)
                 except Exception as error:
                     raise _located(error, node, x)  # noqa: B904
                 if x in grads:
