@@ -117,7 +117,7 @@ def listed(items: Any, what: str) -> list[Any]:
 def number(value: Any, what: str, low: float = -math.inf, high: float | None = None) -> float:
     """A float in [low, high] (no high: finite) from anything that is one number; else a TypeError or a ValueError."""
     try:
-        x = value if type(value) is float else float(None if isinstance(value, str) else value)
+        x = value if type(value) is float else float(None if isinstance(value, str) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{what} must be a number, got {short(value)}") from None
     if not low <= x <= (sys.float_info.max if high is None else high):

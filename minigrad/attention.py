@@ -8,11 +8,12 @@ Letters: n queries, m keys, d and e features of a key and a value; S scores, P w
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .ops import Array, Result
+from .ops import Array, Result, Vjp, linear
 
 BLOCK = 2**17  # scores at work at a time: 512 KiB of float32, what the cache of one core holds
 ROWS = 64  # rows of a block that has many keys; a causal block leaves out the keys that none of its rows sees
@@ -122,7 +123,40 @@ def attention(
         dq *= scale  # in dK it is, with q
         return [dq, dk, dv] if dbias is None else [dq, dk, dv, dbias]
 
-    latest: list[Any] = []  # g and its gradients: all inputs are asked for with the same g, one after the other
+    return y, *_at_once(backward, 3 if bias is None else 4)
+
+
+def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_heads: int, causal: bool) -> Result:
+    """Y = merged(attention(Q, K, V)) W_o^T,  Q = split(X W_q^T), and so K and V:  (..., t, d) and four times (d, d) -> (..., t, d).
+
+    A chain of ops is an op: its gradient functions are theirs, called backwards. As one op, with one product for Q, K and V
+    together, it spares what else a dozen small ops cost: a fifth of a training step where the arrays are small.
+    """
+    d, d_head = x.shape[-1], x.shape[-1] // num_heads
+
+    def split(rows: Array) -> Array:
+        return rows.reshape(*rows.shape[:-1], num_heads, d_head).swapaxes(-2, -3)  # (..., t, d) -> (..., h, t, d_head)
+
+    def merged(parts: Array) -> Array:
+        return parts.swapaxes(-2, -3).reshape(x.shape)  # (..., h, t, d_head) -> (..., t, d)
+
+    qkv, *to_qkv = linear(x, np.concatenate([w_q, w_k, w_v]))  # (..., t, 3 d)
+    q, k, v = (split(qkv[..., i : i + d]) for i in (0, d, 2 * d))
+    y, *to_heads = attention(q, k, v, scale=1 / math.sqrt(d_head), offset=0 if causal else None)
+    out, *to_out = linear(merged(y), w_o)
+
+    def backward(g: Array) -> list[Array]:
+        g_heads = split(to_out[0](g))  # (..., h, t, d_head)
+        g_qkv = np.concatenate([merged(vjp(g_heads)) for vjp in to_heads], axis=-1)  # (..., t, 3 d)
+        dw = to_qkv[1](g_qkv)  # (3 d, d)
+        return [to_qkv[0](g_qkv), dw[:d], dw[d : 2 * d], dw[2 * d :], to_out[1](g)]
+
+    return out, *_at_once(backward, 5)
+
+
+def _at_once(backward: Callable[[Array], list[Array]], count: int) -> list[Vjp]:
+    """Gradient functions that share their work: the first one called with a g does it for all, who are asked with the same g in turn."""
+    latest: list[Any] = []  # g and its gradients
 
     def gradient(g: Array, i: int) -> Array:
         if not latest or latest[0] is not g:
@@ -130,7 +164,7 @@ def attention(
         found: Array = latest[1][i]
         return found
 
-    return y, *[functools.partial(gradient, i=i) for i in range(4 if bias is not None else 3)]
+    return [functools.partial(gradient, i=i) for i in range(count)]
 
 
 @functools.lru_cache(maxsize=64)

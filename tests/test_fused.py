@@ -13,7 +13,7 @@ import pytest
 import layers as nn
 import layers.functional as F
 import minigrad
-from minigrad.attention import attention
+from minigrad.attention import attention, multi_head
 
 module = sys.modules["minigrad.attention"]
 
@@ -334,6 +334,87 @@ def test_multi_head_attention_is_the_same_with_and_without_its_weights(causal, m
         y.backward(g)
         results.append([y.detach().numpy(), *(t.grad.numpy() for t in (*inputs, *layer.parameters()))])
     close(*results, 1e-13)
+
+
+# Multi-head attention as one op --------------------------------------------------------------------------------
+
+
+class Visible(nn.MultiHeadAttention):
+    """A subclass may have changed anything, so it takes the way through its methods."""
+
+
+def both(d_model, num_heads, **options):
+    """The same weights in the layer that may be one op and in the one that is many."""
+    layers = [kind(d_model, num_heads, **options).double() for kind in (nn.MultiHeadAttention, Visible)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    return layers
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("num_heads", [1, 2, 5])
+@pytest.mark.parametrize("causal", [True, False])
+def test_multi_head_attention_in_one_op_has_the_numbers_of_its_steps(causal, num_heads, lead, dtype, rng):
+    layers = both(10, num_heads, causal=causal)
+    x, g = (rng.standard_normal((*lead, 7, 10)).astype(dtype) for _ in range(2))
+    results = []
+    for layer, of_which in zip(layers, ["multi_head", "attention"], strict=True):
+        inputs = minigrad.tensor(x, requires_grad=True)
+        y = layer.to(dtype)(inputs)
+        assert of_which in used(y)
+        y.backward(minigrad.tensor(g))
+        results.append([y.detach().numpy(), *(t.grad.numpy() for t in (inputs, *layer.parameters()))])
+        assert all(array.dtype == dtype for array in results[-1])
+    close(*results, 1e-13 if dtype == "float64" else 2e-6)
+    close([results[0][0]], [layers[0](minigrad.tensor(x), return_weights=True)[0].detach().numpy()], 1e-13 if dtype == "float64" else 2e-6)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_central_differences_of_multi_head_attention(causal, rng):
+    inputs = [minigrad.tensor(rng.standard_normal(shape), requires_grad=True) for shape in ((2, 3, 4), *[(4, 4)] * 4)]
+    assert minigrad.gradcheck(lambda *x: minigrad.apply(multi_head, *x, num_heads=2, causal=causal), inputs)
+
+
+@pytest.mark.parametrize("frozen", range(5))
+def test_what_is_frozen_gets_no_gradient_and_the_others_keep_theirs(frozen, rng):
+    arrays = [rng.standard_normal(shape) for shape in ((2, 3, 4), *[(4, 4)] * 4)]
+    gradients = []
+    for without in (None, frozen):
+        inputs = [minigrad.tensor(x, requires_grad=i != without) for i, x in enumerate(arrays)]
+        minigrad.apply(multi_head, *inputs, num_heads=2, causal=True).sum().backward()
+        gradients.append([x.grad for x in inputs])
+    assert gradients[1].pop(frozen) is None
+    del gradients[0][frozen]
+    assert all(a.equal(b) for a, b in zip(*gradients, strict=True))
+
+
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2.0 * super().forward(x)
+
+
+@pytest.mark.parametrize("name", ["W_q", "W_k", "W_v", "W_o"])
+def test_a_map_that_was_replaced_is_used(name, rng):
+    layer = nn.MultiHeadAttention(6, 2).double()
+    x = minigrad.tensor(rng.standard_normal((2, 5, 6)))
+    doubled = Doubled(6, 6, bias=False)
+    doubled.weight.data = getattr(layer, name).weight.data / 2.0
+    expected = layer(x)
+    setattr(layer, name, doubled)
+    assert layer(x).allclose(expected, 1e-12)
+    biased = nn.Linear(6, 6).double()
+    biased.weight.data, biased.bias.data = doubled.weight.data * 2.0, np.ones(6)
+    setattr(layer, name, biased)
+    shifted = layer(x)
+    assert shifted.allclose(expected + 1.0) if name == "W_o" else name == "W_k" or not shifted.allclose(expected)  # K's bias cancels
+
+
+@pytest.mark.parametrize("options", [{}, {"context": True}, {"mask": True}, {"return_weights": True}])
+def test_one_op_only_without_context_mask_and_weights(options, rng):
+    layer, x = nn.MultiHeadAttention(6, 2), minigrad.randn(5, 6)
+    values = {"context": x, "mask": minigrad.zeros(5, 5).bool(), "return_weights": True}
+    y = layer(x, **{name: values[name] for name in options})
+    assert ("multi_head" in used(y[0] if "return_weights" in options else y)) is not bool(options)
 
 
 def test_the_chapters_attention_is_the_fused_one(rng):
