@@ -50,24 +50,38 @@ def problem(size: Size) -> tuple[dict[str, Any], Any, Any, Any]:
     return weights, rng.integers(0, v, (b, t)), rng.integers(0, v, b * t), np.triu(np.ones((t, t), bool), 1)
 
 
-def torch_step(size: Size, library: str, fused: bool, compiled: bool = False) -> Step:
-    """The step in PyTorch's words, which are minigrad's too."""
+def torch_step(size: Size, library: str, attention: str, compiled: bool = False) -> Step:
+    """The step in PyTorch's words, which are minigrad's too. attention: "steps", "fused", or the library's "layer"."""
     torch = importlib.import_module(library)
     F = importlib.import_module("layers.functional" if library == "minigrad" else "torch.nn.functional")
     (b, t, d, h, v_size), (weights, *data) = size, problem(size)
     p = {name: torch.tensor(weight, requires_grad=True) for name, weight in weights.items()}
     x, y, hidden = (torch.tensor(array) for array in data)
-    optimizer = torch.optim.Adam(p.values(), lr=LR, betas=(BETA1, BETA2), eps=EPS)
 
-    def loss_now() -> Any:
-        z = F.embedding(x, p["tokens"]) + p["places"]  # (b, t, d)
+    def attend(z: Any) -> Any:  # (b, t, d) -> (b, t, d)
         q, k, v = (F.linear(z, p[name]).view(b, t, h, d // h).transpose(1, 2) for name in "qkv")  # (b, h, t, d / h)
-        if fused:
+        if attention == "fused":
             a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             scores = (q @ k.transpose(-2, -1) / math.sqrt(d // h)).masked_fill(hidden, -math.inf)  # (b, h, t, t)
             a = torch.softmax(scores, dim=-1) @ v
-        z = z + F.linear(a.transpose(1, 2).reshape(b, t, d), p["o"])
+        return F.linear(a.transpose(1, 2).reshape(b, t, d), p["o"])
+
+    if attention == "layer":
+        maps = {name: p.pop(name).detach() for name in "qkvo"}
+        if library == "minigrad":
+            layer = attend = importlib.import_module("layers").MultiHeadAttention(d, h)
+            layer.load_state_dict({f"W_{name}.weight": weight for name, weight in maps.items()})
+        else:
+            layer = torch.nn.MultiheadAttention(d, h, bias=False, batch_first=True)
+            attend = functools.partial(its_output, layer, hidden)
+            layer.load_state_dict({"in_proj_weight": torch.cat([maps[name] for name in "qkv"]), "out_proj.weight": maps["o"]})
+        p |= dict(layer.named_parameters())
+    optimizer = torch.optim.Adam(p.values(), lr=LR, betas=(BETA1, BETA2), eps=EPS)
+
+    def loss_now() -> Any:
+        z = F.embedding(x, p["tokens"]) + p["places"]  # (b, t, d)
+        z = z + attend(z)
         return F.cross_entropy(F.linear(z, p["head"], p["bias"]).reshape(-1, v_size), y)
 
     forward = torch.compile(loss_now) if compiled else loss_now
@@ -80,6 +94,10 @@ def torch_step(size: Size, library: str, fused: bool, compiled: bool = False) ->
         return loss.detach()
 
     return step
+
+
+def its_output(layer: Any, hidden: Any, z: Any) -> Any:
+    return layer(z, z, z, attn_mask=hidden, is_causal=True, need_weights=False)[0]
 
 
 def loss_in(like_np: Any, softmax: Any, log_softmax: Any, size: Size, data: Any, p: Any) -> Any:
@@ -155,34 +173,21 @@ def mygrad_step(size: Size) -> Step:
 def by_hand_step(size: Size) -> Step:
     """The step as a chain of minigrad's ops, called one by one and then backwards by hand: what is left without a graph."""
     from minigrad import Tensor, ops, optim
-    from minigrad.attention import attention
+    from minigrad.attention import multi_head
 
-    (b, t, d, h, v_size), (weights, x, y, _) = size, problem(size)
-
-    def split(array: Any) -> Any:
-        return array.reshape(b, t, h, d // h).swapaxes(1, 2)
-
-    def merged(array: Any) -> Any:
-        return array.swapaxes(1, 2).reshape(b, t, d)
+    (b, t, _, h, v), (weights, x, y, _) = size, problem(size)
 
     def loss_and_gradients(p: Any) -> tuple[Any, Any]:
         tokens, d_table = ops.take(p["tokens"], x)
         z = tokens + p["places"]
-        maps = {name: ops.linear(z, p[name]) for name in "qkv"}
-        heads, *d_heads = attention(*(split(maps[name][0]) for name in "qkv"), scale=1 / math.sqrt(d // h), offset=0)
-        mixed, d_merged, d_o, _ = ops.linear(merged(heads), p["o"])
-        out = z + mixed
-        logits, d_out, d_head, d_bias = ops.linear(out, p["head"], p["bias"])
-        loss, d_logits = ops.cross_entropy(logits.reshape(-1, v_size), y, divisor=float(b * t))
+        mixed, dz, *d_maps = multi_head(z, *[p[name] for name in "qkvo"], num_heads=h, causal=True)
+        logits, d_out, d_head, d_bias = ops.linear(z + mixed, p["head"], p["bias"])
+        loss, d_logits = ops.cross_entropy(logits.reshape(-1, v), y, divisor=float(b * t))
 
         g = d_logits(np.ones((), np.float32)).reshape(logits.shape)
-        gradients = {"head": d_head(g), "bias": d_bias(g)}
-        g = d_out(g)
-        gradients["o"], at_heads = d_o(g), split(d_merged(g))
-        for name, d_head_input in zip("qkv", d_heads, strict=True):
-            at_map = merged(d_head_input(at_heads))
-            gradients[name] = maps[name][2](at_map)
-            g = g + maps[name][1](at_map)
+        gradients, g = {"head": d_head(g), "bias": d_bias(g)}, d_out(g)
+        gradients |= {name: d_map(g) for name, d_map in zip("qkvo", d_maps, strict=True)}
+        g = g + dz(g)
         return loss, {**gradients, "places": np.add.reduce(g), "tokens": d_table(g)}
 
     parameters = {name: Tensor(weight, requires_grad=True) for name, weight in weights.items()}
@@ -215,12 +220,14 @@ def floor_step(size: Size) -> Step:
 
 
 PEERS: dict[str, tuple[str, Callable[[Size], Step]]] = {
-    "minigrad": ("minigrad, fused attention", functools.partial(torch_step, library="minigrad", fused=True)),
-    "steps": ("minigrad, four steps", functools.partial(torch_step, library="minigrad", fused=False)),
+    "minigrad": ("minigrad, its layer", functools.partial(torch_step, library="minigrad", attention="layer")),
+    "functions": ("minigrad, fused attention", functools.partial(torch_step, library="minigrad", attention="fused")),
+    "steps": ("minigrad, four steps", functools.partial(torch_step, library="minigrad", attention="steps")),
     "hand": ("its ops by hand, no graph", by_hand_step),
-    "torch": ("PyTorch eager", functools.partial(torch_step, library="torch", fused=False)),
-    "fused": ("PyTorch, fused attention", functools.partial(torch_step, library="torch", fused=True)),
-    "compile": ("torch.compile", functools.partial(torch_step, library="torch", fused=False, compiled=True)),
+    "torch": ("PyTorch eager", functools.partial(torch_step, library="torch", attention="steps")),
+    "fused": ("PyTorch, fused attention", functools.partial(torch_step, library="torch", attention="fused")),
+    "layer": ("PyTorch, its layer", functools.partial(torch_step, library="torch", attention="layer")),
+    "compile": ("torch.compile", functools.partial(torch_step, library="torch", attention="steps", compiled=True)),
     "jax": ("JAX jit", jax_step),
     "autograd": ("HIPS autograd", autograd_step),
     "mygrad": ("MyGrad", mygrad_step),

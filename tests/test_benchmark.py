@@ -12,10 +12,12 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "benchmark.py"
 MODULES = {
     "minigrad": "minigrad",
+    "functions": "minigrad",
     "steps": "minigrad",
     "hand": "minigrad",
     "torch": "torch",
     "fused": "torch",
+    "layer": "torch",
     "jax": "jax",
     "autograd": "autograd",
 }
