@@ -129,29 +129,28 @@ def attention(
 def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_heads: int, causal: bool) -> Result:
     """Y = merged(attention(Q, K, V)) W_o^T,  Q = split(X W_q^T), and so K and V:  (..., t, d) and four times (d, d) -> (..., t, d).
 
-    A chain of ops is an op: its gradient functions are theirs, called backwards. As one op, with one product for Q, K and V
-    together, it spares what else a dozen small ops cost: a fifth of a training step where the arrays are small.
+    A chain of ops is an op: its gradient functions are theirs, called backwards. As one op it spares what a dozen nodes of a
+    graph cost: a fifth of a training step where the arrays are small.
     """
-    d, d_head = x.shape[-1], x.shape[-1] // num_heads
+    d_head = x.shape[-1] // num_heads
 
     def split(rows: Array) -> Array:
         return rows.reshape(*rows.shape[:-1], num_heads, d_head).swapaxes(-2, -3)  # (..., t, d) -> (..., h, t, d_head)
 
-    def merged(parts: Array) -> Array:
-        return parts.swapaxes(-2, -3).reshape(x.shape)  # (..., h, t, d_head) -> (..., t, d)
+    def merged(heads: Array) -> Array:
+        return heads.swapaxes(-2, -3).reshape(x.shape)  # (..., h, t, d_head) -> (..., t, d)
 
-    qkv, *to_qkv = linear(x, np.concatenate([w_q, w_k, w_v]))  # (..., t, 3 d)
-    q, k, v = (split(qkv[..., i : i + d]) for i in (0, d, 2 * d))
-    y, *to_heads = attention(q, k, v, scale=1 / math.sqrt(d_head), offset=0 if causal else None)
-    out, *to_out = linear(merged(y), w_o)
+    (q, *to_q), (k, *to_k), (v, *to_v) = linear(x, w_q), linear(x, w_k), linear(x, w_v)
+    heads, *to_heads = attention(split(q), split(k), split(v), scale=1 / math.sqrt(d_head), offset=0 if causal else None)
+    y, *to_y = linear(merged(heads), w_o)
 
     def backward(g: Array) -> list[Array]:
-        g_heads = split(to_out[0](g))  # (..., h, t, d_head)
-        g_qkv = np.concatenate([merged(vjp(g_heads)) for vjp in to_heads], axis=-1)  # (..., t, 3 d)
-        dw = to_qkv[1](g_qkv)  # (3 d, d)
-        return [to_qkv[0](g_qkv), dw[:d], dw[d : 2 * d], dw[2 * d :], to_out[1](g)]
+        g_heads = split(to_y[0](g))
+        g_q, g_k, g_v = (merged(vjp(g_heads)) for vjp in to_heads)
+        dx = to_q[0](g_q) + to_k[0](g_k) + to_v[0](g_v)  # X went three ways
+        return [dx, to_q[1](g_q), to_k[1](g_k), to_v[1](g_v), to_y[1](g)]
 
-    return out, *_at_once(backward, 5)
+    return y, *_at_once(backward, 5)
 
 
 def _at_once(backward: Callable[[Array], list[Array]], count: int) -> list[Vjp]:
