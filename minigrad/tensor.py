@@ -159,7 +159,7 @@ class Tensor(Conversions):
         kept.extend(grads.items())  # whatever has not had its turn is a leaf; astype copies, so that no two share an array
         return [(x, "_grad", wrap(g.astype(x._data.dtype, "C") if x._grad is None else x._grad._data + g)) for x, g in kept]
 
-    # That was the engine. From here on: a tensor's fields and conversions, and the words of what can go wrong. ------
+    # That was the engine. From here on: a tensor's fields, and the words of what can go wrong. ----------------------
 
     def _seed(self, gradient: Tensor | None) -> Array:
         if not self._requires_grad:

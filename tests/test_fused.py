@@ -25,6 +25,7 @@ SHAPES = {  # leading axes of q, k and v, then n, m, d, e
     "stretched": ((2, 3), (3,), (2, 1), 5, 7, 3, 2),
     "small": ((2,), (), (1,), 3, 5, 2, 2),
     "one query": ((2, 1), (5,), (2, 5), 1, 13, 3, 2),
+    "larger": ((2,), (), (1,), 17, 19, 11, 13),  # products from 2**11 multiplications on: keys and values laid out in columns
 }
 CUTS = {  # BLOCK, ROWS, KEEP
     "whole": (2**17, 64, 2**23),
@@ -407,6 +408,15 @@ def test_a_map_that_was_replaced_is_used(name, rng):
     setattr(layer, name, biased)
     shifted = layer(x)
     assert shifted.allclose(expected + 1.0) if name == "W_o" else name == "W_k" or not shifted.allclose(expected)  # K's bias cancels
+
+
+def test_a_map_that_does_not_fit_is_refused_in_our_words(rng):
+    layer = nn.MultiHeadAttention(6, 2)
+    with pytest.raises(TypeError, match="the input is float64, the weight float32"):
+        layer(minigrad.tensor(rng.standard_normal((5, 6))))
+    layer.W_k = nn.Linear(6, 4, bias=False)
+    with pytest.raises(ValueError, match=r"view: shape \(5, 2, 3\) doesn't fit a tensor of shape \(5, 4\)"):
+        layer(minigrad.randn(5, 6))
 
 
 @pytest.mark.parametrize("options", [{}, {"context": True}, {"mask": True}, {"return_weights": True}])
