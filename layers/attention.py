@@ -7,7 +7,6 @@ opposite meaning.) Letters: n queries, m keys, d features of a head, h heads, t 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import minigrad
 from minigrad import Tensor
@@ -104,10 +103,9 @@ class MultiHeadAttention(Module):
         context: where keys and values come from, (..., m, d_model); x itself by default.
         mask: True = hidden; (n, m), or with the leading axes of x, (..., n, m), for all heads alike, or (..., h, n, m).
         """
-        maps = self.W_q, self.W_k, self.W_v, self.W_o
-        if context is None and mask is None and not return_weights and type(self) is MultiHeadAttention and _plain(x, self.d_model, maps):
-            # The numbers of the line below in one op (minigrad/attention.py). Skip it at first; to change what is below, take it out.
-            return minigrad.apply(multi_head, x, *[W.weight for W in maps], num_heads=self.num_heads, causal=self.causal)
+        weights = _weights(self, x) if context is None and mask is None and not return_weights else []
+        if weights:  # the numbers of the last line in one op (minigrad/attention.py): skip it at first
+            return minigrad.apply(multi_head, x, *weights, num_heads=self.num_heads, causal=self.causal)
         return self.attend(*self.project(x, x if context is None else context), mask, return_weights)
 
     def project(self, x: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -149,8 +147,15 @@ def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -
     return minigrad.apply(attention, Q, K, V, hidden=array, offset=m - n if causal else None, scale=1 / math.sqrt(Q.shape[-1]))
 
 
-def _plain(x: Tensor, d: int, maps: Sequence[Module]) -> bool:
-    """Whether x is (..., t, d), with something in it, and the maps are Linears without bias, of its dtype, as they were made."""
+def _weights(layer: MultiHeadAttention, x: Tensor) -> list[Tensor]:
+    """The weights of W_q, W_k, W_v and W_o, if all is as it was made: no method or map replaced, no bias, x (..., t, d_model) of their
+    dtype and not empty. Else an empty list: then the steps are taken one by one, and say what is wrong."""
+    d, maps = layer.d_model, (layer.W_q, layer.W_k, layer.W_v, layer.W_o)
+    if type(layer) is not MultiHeadAttention or not vars(layer).keys().isdisjoint(("project", "attend", "split_heads", "merge_heads")):
+        return []
     if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != d or not x.numel():
-        return False
-    return all(type(W) is Linear and W.bias is None and W.weight.shape == (d, d) and W.weight.dtype == x.dtype for W in maps)
+        return []
+    for W in maps:
+        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None or W.weight.shape != (d, d) or W.weight.dtype != x.dtype:
+            return []
+    return [W.weight for W in maps]

@@ -410,6 +410,18 @@ def test_a_map_that_was_replaced_is_used(name, rng):
     assert shifted.allclose(expected + 1.0) if name == "W_o" else name == "W_k" or not shifted.allclose(expected)  # K's bias cancels
 
 
+@pytest.mark.parametrize("name", ["project", "attend", "split_heads", "merge_heads", "forward of W_k"])
+def test_a_method_that_was_replaced_on_the_object_is_used(name):
+    layer, x = nn.MultiHeadAttention(6, 2), minigrad.randn(5, 6)
+    owner, name = (layer.W_k, "forward") if " " in name else (layer, name)
+    method, calls = getattr(owner, name), []
+    setattr(owner, name, lambda *args: calls.append(args) or method(*args))
+    expected = nn.MultiHeadAttention.attend(layer, *nn.MultiHeadAttention.project(layer, x, x))
+    calls.clear()
+    assert layer(x).allclose(expected)
+    assert calls
+
+
 def test_a_map_that_does_not_fit_is_refused_in_our_words(rng):
     layer = nn.MultiHeadAttention(6, 2)
     with pytest.raises(TypeError, match="the input is float64, the weight float32"):
