@@ -1,6 +1,6 @@
 """minigrad: reverse-mode automatic differentiation on NumPy, small enough to read in an evening.
 
-The names are PyTorch's, so `import minigrad as torch` runs a lesson's own code. Start reading at `ops.py` (the table of
+The names are PyTorch's, so `import minigrad as torch` runs a lesson's own code. Start reading at `ops` (the table of
 derivatives), then the first 160 lines of `tensor.py` (the engine).
 """
 # fmt: off

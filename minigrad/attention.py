@@ -39,7 +39,7 @@ def attention(
     Leading axes broadcast. bias (floats, may be -inf) and hidden (bools, True = hidden) broadcast to (..., n, m); with an
     offset, query i sees keys j <= i + offset only. The row of a query that sees nothing is 0, and so are its gradients.
 
-    dV = P^T G,  and with dP = G V^T and dS = P * (dP - D), where D_i = sum_j dP_ij P_ij (softmax, in ops.py):
+    dV = P^T G,  and with dP = G V^T and dS = P * (dP - D), where D_i = sum_j dP_ij P_ij (softmax, in ops/normalizing.py):
     dQ = scale * dS K,  dK = scale * dS^T Q,  dbias = dS.
 
     1. D needs no scores: D_i = sum_j (sum_c G_ic V_jc) P_ij = sum_c G_ic (sum_j P_ij V_jc) = G_i . Y_i.

@@ -1,4 +1,4 @@
-"""The named methods of a Tensor. Most are one line: an op of ops.py with its arguments read, or algebra on such ops.
+"""The named methods of a Tensor. Most are one line: an op of the table with its arguments read, or algebra on such ops.
 
 `minigrad.exp(x)` is `x.exp()`: functions.py offers the same methods as functions. Dims may be negative; `keepdim`
 keeps a reduced dim as length 1. Errors in dims are IndexErrors, in shapes ValueErrors, in dtypes TypeErrors.

@@ -1,7 +1,7 @@
 """A tensor is an array that remembers how it was made, so that `backward` can send gradients the same way back.
 
 The whole engine is the first part of this file: `apply` records, `backward` walks, `unbroadcast` undoes NumPy's
-stretching, `no_grad` switches recording off. It knows graphs and nothing of calculus; that is in ops.py.
+stretching, `no_grad` switches recording off. It knows graphs and nothing of calculus; that is in ops.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ quiet.run(np.seterr, all="ignore")
 
 
 def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
-    """Run an op of ops.py on the arrays inside the inputs, and record it.
+    """Run an op of the table on the arrays inside the inputs, and record it.
 
     The record is one pair (input, vjp) for each input tensor that requires a gradient. These pairs *are* the graph.
     Inputs that aren't tensors (Python numbers) and the options are constants.

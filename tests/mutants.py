@@ -26,7 +26,11 @@ UNIT = [  # the tests that run: quick ones, which give the same answer each time
     *("fused", "init", "decoder", "sampling", "edges", "wrong_calls", "files", "threads"),
 ]
 FIRST = {  # the test files that look at a source file first of all
-    "minigrad/ops.py": "ops functional",
+    "minigrad/ops/arithmetic.py": "ops functional",
+    "minigrad/ops/reductions.py": "ops functional",
+    "minigrad/ops/normalizing.py": "ops functional",
+    "minigrad/ops/places.py": "ops functional",
+    "minigrad/ops/arrays.py": "ops functional",
     "minigrad/attention.py": "fused",
     "minigrad/tensor.py": "engine threads",
     "minigrad/conversions.py": "dialect engine",
@@ -55,7 +59,7 @@ FIRST = {  # the test files that look at a source file first of all
 # The table: a file, then for each mutant the old text (it must occur exactly once), the new text, and what that breaks.
 # fmt: off
 TABLE = {
-    "minigrad/ops.py": [
+    "minigrad/ops/arithmetic.py": [
         ("return a + b, lambda g: g, lambda g: g", "return a + b, lambda g: g, lambda g: -g", "add: sign of the second gradient"),
         ("return a - b, lambda g: g, lambda g: -g", "return a - b, lambda g: g, lambda g: g", "sub: sign of the second gradient"),
         ("lambda g: g * b, lambda g: g * a", "lambda g: g * a, lambda g: g * b", "mul: factors swapped"),
@@ -89,16 +93,19 @@ TABLE = {
         ("np.where(np.greater(a, b), g, ", "np.where(np.greater_equal(a, b), g, ", "maximum: a tie counts twice"),
         ("x >= low) & (", "x > low) & (", "clamp: gradient lost at the lower end"),
         ("lambda g: g.astype(x.dtype)", "lambda g: g", "cast: gradient in the wrong precision"),
-        ("out[...] = _kept(g, axis, keepdims)", "out[...] = 1", "sum: incoming gradient ignored"),
-        ("np.expand_dims(g, axis)", "g", "reductions: the summed axis isn't given back"),
+    ],
+    "minigrad/ops/reductions.py": [
+        ("out[...] = with_axis(g, axis, keepdims)", "out[...] = 1", "sum: incoming gradient ignored"),
         (" / hit.sum(axis=axis, keepdims=True, dtype=x.dtype)", "", "max: each of several that tie gets all"),
         ("(x == top) | (x != x)", "x == top", "max: gradient of NaN is 0/0"),
         ("(x / np.where(root == 0, 1, root))", "(x / root)", "norm: NaN gradient at 0"),
         ("scale = np.where((scale == 0) | np.isinf(scale), 1, scale)", "scale = np.ones_like(scale)", "norm: squares overflow"),
-        ("top = np.where(np.isinf(top), 0, top)", "top = np.zeros_like(top)", "logsumexp: overflow"),
-        ("keepdims) * (p / total)", "keepdims) * p", "logsumexp: not divided by the sum"),
         ("keepdims) * before(x) * after", "keepdims) * x.prod(axis=axis, keepdims=True) / x", "prod: NaN gradient beside a 0"),
         ("np.flip(np.cumsum(np.flip(g, axis), axis), axis)", "np.cumsum(g, axis)", "cumsum: summed from the wrong end"),
+    ],
+    "minigrad/ops/normalizing.py": [
+        ("top = np.where(np.isinf(top), 0, top)", "top = np.zeros_like(top)", "logsumexp: overflow"),
+        ("keepdims) * (p / total)", "keepdims) * p", "logsumexp: not divided by the sum"),
         ("y = x - _top(x, axis)  # the largest", "y = x - 0  # the largest", "softmax: overflow"),
         ("np.vecdot(g, y)[..., None] if last", "g * y if last", "softmax: only the diagonal"),
         ("last = axis in (-1, x.ndim - 1)", "last = True", "softmax: always the last axis"),
@@ -122,7 +129,6 @@ TABLE = {
          "softmax of many rows: sum over the wrong axis"),
         ("np.ones((x.shape[-1], 1), x.dtype)", "np.ones((x.shape[-1], 1))", "softmax of many rows: float64 creeps in"),
         (' if y.flags.c_contiguous else np.exp(y, order="C")', "", "softmax of a transposed tensor: not in rows"),
-        ('np.asarray(y, order="C")', "np.asarray(y)", "reductions of a transposed tensor: not in rows"),
         ("np.add.reduce(x, axis=axis, keepdims=True)", "np.add.reduce(x, axis=-1, keepdims=True)", "softmax: sum over the wrong axis"),
         ("np.square(centered).mean(axis=axis, keepdims=True) + eps)", "np.square(centered).mean(axis=axis, keepdims=True)) + eps",
          "standardize: eps outside the root"),
@@ -135,6 +141,8 @@ TABLE = {
          "rms_normalize: eps outside the root"),
         ("(g - y * (g * y).mean(", "(g - y * (g * y).sum(", "rms_normalize: sum for mean"),
         ("np.square(x, dtype=np.float64)", "np.square(x)", "rms_normalize: squares overflow in float32"),
+    ],
+    "minigrad/ops/places.py": [
         ("g.transpose(sorted(range(x.ndim), key=[i % x.ndim for i in axes].__getitem__))", "g.transpose(axes)", "transpose: not undone"),
         ("np.add.at(out, index, g)", "out[index] = g", "indexing: of a place picked twice, one gradient is lost"),
         ("np.add.at(out.reshape(-1), places.reshape(-1), g.reshape(-1))", "out.reshape(-1)[places.reshape(-1)] = g.reshape(-1)",
@@ -148,6 +156,10 @@ TABLE = {
         ("lambda g: np.triu(g, diagonal)", "lambda g: np.triu(g)", "triu: diagonal forgotten on the way back"),
         ("lambda g: np.tril(g, diagonal)", "lambda g: g", "tril: gradient to what was cut off"),
         ('x.copy(order="C")', 'x.copy(order="K")', "contiguous: isn't"),
+    ],
+    "minigrad/ops/arrays.py": [
+        ("np.expand_dims(g, axis)", "g", "reductions: the summed axis isn't given back"),
+        ('np.asarray(y, order="C")', "np.asarray(y)", "reductions of a transposed tensor: not in rows"),
     ],
     "minigrad/attention.py": [
         ("q, k_columns = q * scale, ", "q, k_columns = q, ", "scores and dK not scaled"),

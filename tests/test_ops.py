@@ -1,4 +1,4 @@
-"""The table of derivatives, ops.py, checked row by row: against central differences, through the engine, in float32, and against
+"""The table of derivatives, minigrad/ops, checked row by row: against central differences, through the engine, in float32, and against
 PyTorch where it is installed.
 
 A row is an op, the shapes of its inputs and its options. Lengths are different small primes, so that no swapped axis passes.
