@@ -319,15 +319,15 @@ def growth(pool: ProcessPoolExecutor, largest: int) -> dict[tuple[str, str], lis
 
 
 def plot(path: str, ratios: dict[Size, dict[str, float]], points: dict[tuple[str, str], Any]) -> None:
-    from matplotlib import rcParams
+    from matplotlib import colormaps, rcParams
     from matplotlib.figure import Figure
 
     rcParams["svg.fonttype"] = "none"  # text stays text
-    figure = Figure(figsize=(8, 12 if points else 4), layout="constrained")
+    figure = Figure(figsize=(10, 12 if points else 4), layout="constrained")
     speed, *others = figure.subplots(3 if points else 1, 1, squeeze=False)[:, 0]
-    for peer in dict.fromkeys(peer for ratio in ratios.values() for peer in ratio):
-        speeds = [ratio.get(peer, math.nan) for ratio in ratios.values()]
-        speed.semilogy(speeds, "o-" if "minigrad" in PEERS[peer][0] else ".--", label=PEERS[peer][0])
+    for i, peer in enumerate(dict.fromkeys(peer for ratio in ratios.values() for peer in ratio)):
+        speeds, style = [ratio.get(peer, math.nan) for ratio in ratios.values()], "o-" if "minigrad" in PEERS[peer][0] else ".--"
+        speed.semilogy(speeds, style, label=PEERS[peer][0], color=colormaps["tab20"](i))
     speed.set_xticks(range(len(ratios)), [", ".join(map(str, size)) for size in ratios], rotation=15)
     speed.set(ylabel="speed (PyTorch eager = 1)", title=f"One training step: {', '.join(Size._fields)}")
     for (what, how), line in points.items():
@@ -336,7 +336,7 @@ def plot(path: str, ratios: dict[Size, dict[str, float]], points: dict[tuple[str
         axis.loglog(n, peak, "s:", color=drawn.get_color(), label=f"MiB, {how}")
         axis.set(xlabel=what, title=f"Forward and backward of attention layers against {what}")
     for axis in (axis for axis in (speed, *others) if axis.lines):
-        axis.legend(fontsize="small")
+        axis.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))  # beside it: no line is covered
     figure.savefig(path)
 
 
