@@ -150,12 +150,15 @@ def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -
 def _weights(layer: MultiHeadAttention, x: Tensor) -> list[Tensor]:
     """The weights of W_q, W_k, W_v and W_o, if all is as it was made: no method or map replaced, no bias, x (..., t, d_model) of their
     dtype and not empty. Else an empty list: then the steps are taken one by one, and say what is wrong."""
-    d, maps = layer.d_model, (layer.W_q, layer.W_k, layer.W_v, layer.W_o)
     if type(layer) is not MultiHeadAttention or not vars(layer).keys().isdisjoint(("project", "attend", "split_heads", "merge_heads")):
         return []
-    if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != d or not x.numel():
+    if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != layer.d_model or not x.numel():
         return []
+    maps, shape, dtype = (layer.W_q, layer.W_k, layer.W_v, layer.W_o), (layer.d_model, layer.d_model), x.dtype
     for W in maps:
-        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None or W.weight.shape != (d, d) or W.weight.dtype != x.dtype:
+        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None:
+            return []
+        w = W.weight._data
+        if w.shape != shape or w.dtype != dtype:
             return []
     return [W.weight for W in maps]

@@ -55,16 +55,17 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
     padding_idx: this row gets no gradient. Raises IndexError for an id outside [0, v): negative ones too, nothing wraps.
     """
-    ids = checked(input, Tensor, "embedding")
-    if checked(weight, Tensor, "embedding, as its weight,").ndim != 2:
-        raise ValueError(f"embedding: the weight must have shape (num_embeddings, dim), got {weight.shape}")
-    ids_in_range(ids._data, weight.shape[0], "embedding: id")
-    if padding_idx is not None and not -weight.shape[0] <= integer(padding_idx, "embedding: padding_idx") < weight.shape[0]:
-        raise IndexError(f"embedding: padding_idx {padding_idx} is not one of the {weight.shape[0]} rows")
-    rows = apply(ops.take, weight, ids=ids._data)  # (..., d)
+    ids, table = checked(input, Tensor, "embedding")._data, checked(weight, Tensor, "embedding, as its weight,")._data
+    if table.ndim != 2:
+        raise ValueError(f"embedding: the weight must have shape (num_embeddings, dim), got {table.shape}")
+    count = len(table)
+    ids_in_range(ids, count, "embedding: id")
+    if padding_idx is not None and not -count <= integer(padding_idx, "embedding: padding_idx") < count:
+        raise IndexError(f"embedding: padding_idx {padding_idx} is not one of the {count} rows")
+    rows = apply(ops.take, weight, ids=ids)  # (..., d)
     if padding_idx is None:
         return rows
-    return minigrad.where((ids == padding_idx % weight.shape[0]).unsqueeze(-1), rows.detach(), rows)
+    return minigrad.where((input == padding_idx % count).unsqueeze(-1), rows.detach(), rows)
 
 
 # Activations --------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ class Tensor(Conversions):
                     f"backward() on a tensor of shape {self.shape}: only a single number has one gradient. "
                     "Reduce it first, y.sum().backward(), or pass dL/dy of the same shape: y.backward(gradient)"
                 )
-            return np.ones_like(self._data)
+            return np.ones(self._data.shape, self._data.dtype)
         seed = gradient._data if isinstance(gradient, Tensor) else arguments.array_of(gradient)
         if seed.shape != self._data.shape:
             raise RuntimeError(f"backward(gradient): the gradient has shape {seed.shape}, but the tensor has shape {self.shape}")
