@@ -351,7 +351,7 @@ TABLE = {
     ],
     "layers/functional.py": [
         ("rows.detach(), rows)", "rows, rows)", "embedding: gradient to the padding row"),
-        ("ids == padding_idx % weight.shape[0]", "ids == padding_idx", "embedding: padding_idx -1 is no row"),
+        ("input == padding_idx % count", "input == padding_idx", "embedding: padding_idx -1 is no row"),
         ("(x * -math.sqrt(0.5))", "(x * -math.sqrt(2.0))", "gelu: multiplied by the root of 2"),
         ("math.sqrt(8.0 / math.pi)", "math.sqrt(2.0 / math.pi)", "gelu tanh: factor 2 of the sigmoid dropped"),
         ("u = x.clamp(-100.0, 100.0)", "u = x", "gelu tanh: NaN gradient where x**3 overflows"),
