@@ -7,6 +7,7 @@ opposite meaning.) Letters: n queries, m keys, d features of a head, h heads, t 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import minigrad
 from minigrad import Tensor
@@ -15,6 +16,10 @@ from minigrad.attention import attention, multi_head
 
 from .linear import Linear
 from .module import Module
+
+# Without context, mask and weights asked for, a layer runs as one op, and attention always as one: fast, with the same numbers to
+# rounding, but past the methods below. Set this to False, and what you change below is what runs.
+ONE_OP = True
 
 
 def causal_mask(n: int, m: int | None = None) -> Tensor:
@@ -103,7 +108,7 @@ class MultiHeadAttention(Module):
         context: where keys and values come from, (..., m, d_model); x itself by default.
         mask: True = hidden; (n, m), or with the leading axes of x, (..., n, m), for all heads alike, or (..., h, n, m).
         """
-        weights = _weights(self, x) if context is None and mask is None and not return_weights else []
+        weights = _weights(self, x) if ONE_OP and context is None and mask is None and not return_weights else []
         if weights:  # the numbers of the last line in one op (minigrad/attention.py): skip it at first
             return minigrad.apply(multi_head, x, *weights, num_heads=self.num_heads, causal=self.causal)
         return self.attend(*self.project(x, x if context is None else context), mask, return_weights)
@@ -118,11 +123,13 @@ class MultiHeadAttention(Module):
         """The four steps in every head, heads merged, W_o."""
         if isinstance(mask, Tensor) and 2 < mask.ndim < max(Q.ndim, K.ndim):
             mask = mask.unsqueeze(-3)  # (..., 1, n, m): the same for all heads
-        if not return_weights:  # the same result as the four steps above, in one op (minigrad/attention.py): skip it at first
-            output: Tensor = self.W_o(self.merge_heads(_fused(Q, K, V, self.causal, mask)))  # (..., n, d_model)
-            return output
-        output, weights = scaled_dot_product_attention(Q, K, V, self.causal, mask)
-        return self.W_o(self.merge_heads(output)), weights  # (..., n, d_model), (..., h, n, m)
+        weights: Any = None
+        if ONE_OP and not return_weights:  # the numbers of the next line in one op (minigrad/attention.py): skip it at first
+            output = _fused(Q, K, V, self.causal, mask)  # (..., h, n, d_head)
+        else:
+            output, weights = scaled_dot_product_attention(Q, K, V, self.causal, mask)  # and (..., h, n, m)
+        output = self.W_o(self.merge_heads(output))  # (..., n, d_model)
+        return (output, weights) if return_weights else output
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(..., t, d_model) -> (..., h, t, d_head): first cut each token's features into heads, then move the heads in front."""
@@ -147,10 +154,14 @@ def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool, mask: Tensor | None) -
     return minigrad.apply(attention, Q, K, V, hidden=array, offset=m - n if causal else None, scale=1 / math.sqrt(Q.shape[-1]))
 
 
+_METHODS = "project", "attend", "split_heads", "merge_heads"
+_AS_MADE = [getattr(MultiHeadAttention, name) for name in _METHODS] + [Linear.forward]
+
+
 def _weights(layer: MultiHeadAttention, x: Tensor) -> list[Tensor]:
     """The weights of W_q, W_k, W_v and W_o, if all is as it was made: no method or map replaced, no bias, x (..., t, d_model) of their
     dtype and not empty. Else an empty list: then the steps are taken one by one, and say what is wrong."""
-    if type(layer) is not MultiHeadAttention or not vars(layer).keys().isdisjoint(("project", "attend", "split_heads", "merge_heads")):
+    if [getattr(type(layer), name) for name in _METHODS] + [Linear.forward] != _AS_MADE or not vars(layer).keys().isdisjoint(_METHODS):
         return []
     if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != layer.d_model or not x.numel():
         return []

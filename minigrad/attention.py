@@ -133,20 +133,20 @@ def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_
     A chain of ops is an op: its gradient functions are theirs, called backwards. As one op it spares what a dozen nodes of a
     graph cost: a fifth of a training step where the arrays are small.
     """
-    rows, in_heads = x.reshape(-1, x.shape[-1]), (*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
+    tokens, in_heads = x.reshape(-1, x.shape[-1]), (*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
 
     def split(rows: Array) -> Array:
-        return rows.reshape(in_heads).swapaxes(-2, -3)  # (rows, d) -> (..., h, t, d_head)
+        return rows.reshape(in_heads).swapaxes(-2, -3)  # (tokens, d) -> (..., h, t, d_head)
 
     def merged(heads: Array) -> Array:
-        return heads.swapaxes(-2, -3).reshape(rows.shape)  # (..., h, t, d_head) -> (rows, d)
+        return heads.swapaxes(-2, -3).reshape(tokens.shape)  # (..., h, t, d_head) -> (tokens, d)
 
-    (q, *to_q), (k, *to_k), (v, *to_v) = linear(rows, w_q), linear(rows, w_k), linear(rows, w_v)
+    (q, *to_q), (k, *to_k), (v, *to_v) = linear(tokens, w_q), linear(tokens, w_k), linear(tokens, w_v)
     heads, *to_heads = attention(split(q), split(k), split(v), scale=1 / math.sqrt(in_heads[-1]), offset=0 if causal else None)
     y, *to_y = linear(merged(heads), w_o)
 
     def backward(g: Array) -> list[Array]:
-        g = g.reshape(rows.shape)
+        g = g.reshape(tokens.shape)
         g_heads = split(to_y[0](g))
         g_q, g_k, g_v = (merged(vjp(g_heads)) for vjp in to_heads)
         dx = to_q[0](g_q) + to_k[0](g_k) + to_v[0](g_v)  # X went three ways

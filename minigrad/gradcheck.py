@@ -55,7 +55,7 @@ def gradcheck(
         name = outputs[-1]._op_name()
         got = [np.zeros(x.shape) if x.grad is None else x.grad.numpy() for _, x in leaves]
         for (i, x), g in zip(leaves, got, strict=True):
-            _compare(f"{name}: input {i}", g, _differences(fn, inputs, x, seeds, eps), rtol, atol)
+            _compare(f"fn, whose last op is {name}: input {i}", g, _differences(fn, inputs, x, seeds, eps), rtol, atol)
     finally:
         for x, data, grad in saved:
             x.data, x.grad = data, grad
@@ -94,4 +94,5 @@ def _compare(where: str, got: Array, expected: Array, rtol: float, atol: float) 
         ratio = f"{g / e:.6g}" if e else "undefined"
         raise AssertionError(
             f"gradcheck: {where}, index {index}: got {g:.9g}, expected {e:.9g}, ratio {ratio} ({int(wrong.sum())} of {got.size} are wrong)"
+            "; both are derivatives of sum(c * fn(...)) with random c"
         )

@@ -94,6 +94,7 @@ class Optimizer:
         return MappingProxyType({p: MappingProxyType(state) for p, state in states.items()})
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
+        """p and the state after a step with the gradient g; all of them vectors, of all parameters one behind the other."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     The record is one pair (input, vjp) for each input tensor that requires a gradient. These pairs *are* the graph.
     Inputs that aren't tensors (Python numbers) and the options are constants.
     """
-    result = quiet.copy().run(op, *[x._data if isinstance(x, Tensor) else x for x in inputs], **options)
+    result = quiet.copy().run(op, *[x._data if isinstance(x, Tensor) else x for x in inputs], **options)  # op(...), without warnings
     if type(result) is not tuple or len(result) <= len(inputs):
         raise _not_an_op(op, result, inputs)
     y = wrap(result[0])
@@ -144,6 +144,8 @@ class Tensor(Conversions):
             for x, vjp in pairs:
                 try:
                     dx, shape = vjp(g), x._data.shape
+                    if isinstance(dx, Tensor):
+                        raise _not_an_array()
                     if dx.shape != shape:
                         dx = unbroadcast(dx, shape)
                 except Exception as error:
@@ -157,7 +159,7 @@ class Tensor(Conversions):
             if not retain_graph:
                 node._pairs = ()
         kept.extend(grads.items())  # whatever has not had its turn is a leaf; astype copies, so that no two share an array
-        return [(x, "_grad", wrap(g.astype(x._data.dtype, "C") if x._grad is None else x._grad._data + g)) for x, g in kept]
+        return [(x, "_grad", wrap(_summed(x, g))) for x, g in kept]
 
     # That was the engine. From here on: a tensor's fields, and the words of what can go wrong. ----------------------
 
@@ -269,6 +271,11 @@ def set_all(changes: list[tuple[Any, str, Any]]) -> None:
     any(itertools.starmap(setattr, changes))  # any() goes to the end, for setattr answers None
 
 
+def _summed(x: Tensor, g: Array) -> Array:
+    """A fresh array of x's dtype: its gradient so far plus g."""
+    return g.astype(x._data.dtype, "C") if x._grad is None else (x._grad._data + g).astype(x._data.dtype, copy=False)
+
+
 def _used_up(node: Tensor) -> RuntimeError:
     return RuntimeError(
         f"backward() has already been through this graph (at {node._op_name()}) and used it up; to go through it a second "
@@ -282,11 +289,15 @@ def _located(error: Exception, node: Tensor, x: Tensor) -> Exception:
     return error
 
 
+def _not_an_array() -> TypeError:
+    return TypeError("a gradient function works on arrays, but this one returned a Tensor: hand a tensor's numbers over as mask=mask.data")
+
+
 def _not_an_op(op: Callable[..., Any], result: Any, inputs: Sequence[Any]) -> TypeError:
     got = f"a tuple of {len(result)}" if isinstance(result, tuple) else arguments.short(result)
     return TypeError(
         f"apply: an op returns a tuple (value, vjp, ...) with a gradient function for each of its inputs, here {1 + len(inputs)} in all; "
-        f"{getattr(op, '__name__', 'this op')} returned {got}"
+        f"{getattr(op, '__name__', 'this op')} returned {got}. Constants go by name, apply(op, x, c=3.0)"
     )
 
 

@@ -211,6 +211,26 @@ def test_no_two_tensors_share_a_gradient_array(name: str) -> None:
         np.testing.assert_array_equal(t.grad.data, 2 * g.data)
 
 
+def test_a_gradient_function_that_returns_a_tensor_is_refused() -> None:
+    x, mask = tensor([1.0, 2.0], requires_grad=True), tensor([1.0, 0.0])
+    x.grad = tensor([5.0, 5.0])
+    y = minigrad.apply(lambda a, mask: (a * mask.data, lambda g: tensor(g) * mask), x, mask=mask).sum()
+    with pytest.raises(TypeError, match=r"returned a Tensor: .*mask=mask\.data") as error:
+        y.backward()
+    assert "gradient function 0 of <lambda>" in error.value.__notes__[0]
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_later_gradients_keep_the_dtype_too() -> None:
+    x = tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(3):
+        minigrad.apply(lambda a: (a, lambda g: g * np.float64(0.5)), x).sum().backward()
+        assert x.grad is not None
+        assert x.grad.dtype == minigrad.float32
+    assert x.grad is not None
+    assert x.grad.tolist() == [1.5, 1.5]
+
+
 # 3. dtype in = dtype out: the operators are in test_dialect.py, the ops in test_ops.py ---------------------------
 
 

@@ -341,7 +341,10 @@ def test_multi_head_attention_is_the_same_with_and_without_its_weights(causal, m
 
 
 class Visible(nn.MultiHeadAttention):
-    """A subclass may have changed anything, so it takes the way through its methods."""
+    """A subclass that changed a method takes the way through its methods."""
+
+    def project(self, x, context):
+        return super().project(x, context)
 
 
 def both(d_model, num_heads, **options):
@@ -410,16 +413,29 @@ def test_a_map_that_was_replaced_is_used(name, rng):
     assert shifted.allclose(expected + 1.0) if name == "W_o" else name == "W_k" or not shifted.allclose(expected)  # K's bias cancels
 
 
+@pytest.mark.parametrize("of", ["object", "class"])
 @pytest.mark.parametrize("name", ["project", "attend", "split_heads", "merge_heads", "forward of W_k"])
-def test_a_method_that_was_replaced_on_the_object_is_used(name):
+def test_a_method_that_was_replaced_is_used(name, of, monkeypatch):
     layer, x = nn.MultiHeadAttention(6, 2), minigrad.randn(5, 6)
     owner, name = (layer.W_k, "forward") if " " in name else (layer, name)
+    owner = type(owner) if of == "class" else owner
     method, calls = getattr(owner, name), []
-    setattr(owner, name, lambda *args: calls.append(args) or method(*args))
+    monkeypatch.setattr(owner, name, lambda *args: calls.append(args) or method(*args))
     expected = nn.MultiHeadAttention.attend(layer, *nn.MultiHeadAttention.project(layer, x, x))
     calls.clear()
     assert layer(x).allclose(expected)
     assert calls
+
+
+@pytest.mark.parametrize("context", [False, True])
+def test_without_one_op_the_steps_are_what_runs(context, rng, monkeypatch):
+    layer, x = nn.MultiHeadAttention(6, 2).double(), minigrad.tensor(rng.standard_normal((2, 5, 6)))
+    expected = layer(x, x if context else None)
+    monkeypatch.setattr(sys.modules["layers.attention"], "ONE_OP", False)
+    y = layer(x, x if context else None)
+    assert "softmax" in used(y)
+    assert not {"attention", "multi_head"} & used(y)
+    assert y.allclose(expected, 1e-12)
 
 
 def test_a_map_that_does_not_fit_is_refused_in_our_words(rng):
