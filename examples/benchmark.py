@@ -18,6 +18,7 @@ import importlib
 import math
 import multiprocessing
 import os
+import signal
 import statistics
 import sys
 import time
@@ -28,8 +29,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a clone, installed or not
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import command
 import numpy as np
 
 LR, BETA1, BETA2, EPS = 1e-3, 0.9, 0.999, 1e-8
@@ -284,7 +286,7 @@ def compare(size: Size, pools: dict[str, ProcessPoolExecutor], rounds: int, turn
         except Exception as error:  # not installed, no compiler: the others go on
             print(f"without {PEERS[peer][0]}: {type(error).__name__}: {str(error).splitlines()[:1]}", file=sys.stderr)
             pools.pop(peer).shutdown()
-    base = "torch" if "torch" in losses else next(iter(losses))
+    base = "torch" if "torch" in losses else next((peer for peer in losses if peer != "floor"), "floor")
     for peer in losses:
         if peer != "floor" and not np.allclose(losses[peer], losses[base], rtol=TOLERANCE, atol=0):
             raise SystemExit(f"{PEERS[peer][0]} computes something else at {tuple(size)}: {losses[peer]}, not {losses[base]}")
@@ -344,22 +346,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1,2,3,4,5,6", help="which of the six sizes; '' for none (default: all)")
     parser.add_argument("--peers", default=",".join(PEERS), help="whom to compare: " + "; ".join(f"{k}: {v[0]}" for k, v in PEERS.items()))
-    parser.add_argument("--threads", type=int, default=1, help="for each framework (default: 1)")
-    parser.add_argument("--rounds", type=int, default=15, help="turns of each peer (default: 15)")
-    parser.add_argument("--turn", type=float, default=0.2, help="seconds of a turn, about (default: 0.2)")
-    parser.add_argument("--growth", type=int, nargs="?", const=8192, metavar="TOKENS", help="measure growth too, up to 8192 tokens")
-    parser.add_argument("--plot", metavar="FILE", help="draw what was measured (needs matplotlib)")
+    parser.add_argument("--threads", type=command.count, default=1, help="for each framework (default: 1)")
+    parser.add_argument("--rounds", type=command.count, default=15, help="turns of each peer (default: 15)")
+    parser.add_argument("--turn", type=command.positive, default=0.2, help="seconds of a turn, about (default: 0.2)")
+    several = command.number(int, "at least 256: a line needs more than a point or two", lambda n: n >= 256)
+    parser.add_argument("--growth", type=several, nargs="?", const=8192, metavar="TOKENS", help="measure growth too, up to 8192 tokens")
+    parser.add_argument("--plot", type=command.picture, metavar="FILE", help="draw what was measured (needs matplotlib)")
     options = parser.parse_args()
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = str(options.threads)  # read when a process imports the library
     os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={options.threads > 1} intra_op_parallelism_threads={options.threads}"
-    if options.plot:
-        importlib.import_module("matplotlib")  # missing? better now than after minutes
     numbers, peers = ([part for part in text.split(",") if part] for text in (options.sizes, options.peers))
     for what, given, known in (("--sizes", numbers, [str(i + 1) for i in range(len(SIZES))]), ("--peers", peers, list(PEERS))):
         if not set(given) <= set(known):
             parser.error(f"{what}: some of {', '.join(known)}, with commas; got {','.join(given)}")
-    spawn = functools.partial(ProcessPoolExecutor, 1, multiprocessing.get_context("spawn"))
+    if numbers and not peers:
+        parser.error("--peers: nobody to compare; for growth alone write --sizes '' --growth")
+    context, at_ctrl_c = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_DFL)  # the peers go without a word
+    spawn = functools.partial(ProcessPoolExecutor, 1, context, initializer=signal.signal, initargs=at_ctrl_c)
     pools = {peer: spawn() for peer in peers}
     sizes = [SIZES[int(number) - 1] for number in numbers]
     ratios = {size: compare(size, pools, options.rounds, options.turn) for size in sizes}

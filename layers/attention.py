@@ -159,17 +159,21 @@ _AS_MADE = [getattr(MultiHeadAttention, name) for name in _METHODS] + [Linear.fo
 
 
 def _weights(layer: MultiHeadAttention, x: Tensor) -> list[Tensor]:
-    """The weights of W_q, W_k, W_v and W_o, if all is as it was made: no method or map replaced, no bias, x (..., t, d_model) of their
-    dtype and not empty. Else an empty list: then the steps are taken one by one, and say what is wrong."""
+    """The weights of W_q, W_k, W_v and W_o, if all is as it was made: no method, number or map replaced, no bias, nothing frozen, and
+    x (..., t, d_model) of their dtype and not empty. Else an empty list: the steps one by one then say what is wrong, if something is."""
     if [getattr(type(layer), name) for name in _METHODS] + [Linear.forward] != _AS_MADE or not vars(layer).keys().isdisjoint(_METHODS):
         return []
-    if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != layer.d_model or not x.numel():
+    d, heads = layer.d_model, (layer.num_heads, layer.d_head)
+    if {*map(type, heads)} != {int} or math.prod(heads) != d:
         return []
-    maps, shape, dtype = (layer.W_q, layer.W_k, layer.W_v, layer.W_o), (layer.d_model, layer.d_model), x.dtype
-    for W in maps:
-        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None:
+    if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != d or x.dtype.kind != "f" or not x.numel():
+        return []
+    weights: list[Tensor] = []
+    for W in (layer.W_q, layer.W_k, layer.W_v, layer.W_o):
+        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None or not isinstance(W.weight, Tensor):
             return []
-        w = W.weight._data
-        if w.shape != shape or w.dtype != dtype:
+        w = W.weight
+        if w._data.shape != (d, d) or w._data.dtype != x.dtype or not w._requires_grad:
             return []
-    return [W.weight for W in maps]
+        weights.append(w)
+    return weights

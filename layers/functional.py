@@ -202,7 +202,7 @@ def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tu
     kept = ids != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
     count = np.count_nonzero(kept)
     if count < kept.size:
-        ids = np.where(kept, ids, 0)
+        ids = np.where(kept, ids, ids.dtype.type(0))
     ids_in_range(ids, shape[dim], "target")
     return dim, kept if count < kept.size else None, ids, {"mean": float(count), "sum": 1.0, "none": None}[reduction]
 

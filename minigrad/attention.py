@@ -168,7 +168,7 @@ def _at_once(backward: Callable[[Array], list[Array]], count: int) -> list[Vjp]:
     return [functools.partial(gradient, i=i) for i in range(count)]
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=16)
 def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: int, size: int) -> list[tuple[Index, Index, Index]]:
     """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V) and of its scores.
     A block takes some rows (`height` of them, or more where all see all keys) of several heads, or of one, and has about `size`

@@ -554,3 +554,8 @@ def test_a_smoothing_of_any_kind_is_a_number_and_changes_no_dtype(smoothing):
     x, targets = minigrad.tensor(normal(3, 2, 5)).float(), minigrad.tensor([1, 4])
     loss = F.cross_entropy(x, targets, label_smoothing=smoothing)
     assert (loss.dtype, loss.item()) == (minigrad.float32, pytest.approx(F.cross_entropy(x, targets, label_smoothing=0.1).item()))
+
+
+def test_bool_targets_are_refused_even_where_some_are_ignored() -> None:
+    with pytest.raises(TypeError, match=r"target must be an integer, got bool; write \.long\(\)"):
+        F.cross_entropy(minigrad.randn(2, 3), minigrad.tensor([True, False]), ignore_index=1)

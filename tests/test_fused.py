@@ -442,9 +442,41 @@ def test_a_map_that_does_not_fit_is_refused_in_our_words(rng):
     layer = nn.MultiHeadAttention(6, 2)
     with pytest.raises(TypeError, match="the input is float64, the weight float32"):
         layer(minigrad.tensor(rng.standard_normal((5, 6))))
+    x = minigrad.randn(5, 6)
     layer.W_k = nn.Linear(6, 4, bias=False)
     with pytest.raises(ValueError, match=r"view: shape \(5, 2, 3\) doesn't fit a tensor of shape \(5, 4\)"):
-        layer(minigrad.randn(5, 6))
+        layer(x)
+    layer = nn.MultiHeadAttention(6, 2)
+    layer.num_heads = 3
+    with pytest.raises(ValueError, match=r"view: shape \(5, 3, 3\) doesn't fit a tensor of shape \(5, 6\)"):
+        layer(x)
+    layer = nn.MultiHeadAttention(6, 2)
+    layer.W_o.weight = np.ones((6, 6), np.float32)
+    with pytest.raises(TypeError, match="linear, as its weight, takes a Tensor, got ndarray"):
+        layer(x)
+
+
+class Joint(nn.MultiHeadAttention):
+    """One map for queries, keys and values."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        del self.W_q, self.W_k, self.W_v
+        self.W = nn.Linear(d_model, 3 * d_model, bias=False)
+
+    def project(self, x, context):
+        return tuple(self.split_heads(y.contiguous()) for y in self.W(x).chunk(3, -1))
+
+
+def test_a_subclass_needs_no_map_that_it_does_not_use():
+    layer, x = Joint(6, 2), minigrad.randn(5, 6)
+    assert layer(x).allclose(layer(x, return_weights=True)[0])
+
+
+def test_what_is_frozen_costs_nothing():
+    layer, x = nn.MultiHeadAttention(6, 2), minigrad.randn(5, 6)
+    layer.W_q.weight.requires_grad = False
+    assert "multi_head" not in used(layer(x))
 
 
 @pytest.mark.parametrize("options", [{}, {"context": True}, {"mask": True}, {"return_weights": True}])
