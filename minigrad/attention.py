@@ -206,9 +206,10 @@ def _limits(n: int, m: int, offset: int, first: int, dtype: np.dtype[Any]) -> Ar
 
 
 def _in_columns(x: Array, n: int) -> Array:
-    """x, laid out in memory column by column: with AVX-512, OpenBLAS multiplies small matrices by x^T up to 3 times as fast then."""
+    """x, laid out in memory column by column: with AVX-512, OpenBLAS multiplies small matrices by x^T up to 3 times as fast then.
+    For few rows the copy would cost more than it brings."""
     size = min(n, ROWS) * math.prod(x.shape[-2:])  # multiplications of a product
-    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if 2**11 <= size <= 2**20 else x
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if n >= 8 and 2**11 <= size <= 2**20 else x
 
 
 def _laid_out_like(x: Array, like: Array) -> Array:
