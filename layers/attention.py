@@ -163,17 +163,17 @@ def _weights(layer: MultiHeadAttention, x: Tensor) -> list[Tensor]:
     x (..., t, d_model) of their dtype and not empty. Else an empty list: the steps one by one then say what is wrong, if something is."""
     if [getattr(type(layer), name) for name in _METHODS] + [Linear.forward] != _AS_MADE or not vars(layer).keys().isdisjoint(_METHODS):
         return []
-    d, heads = layer.d_model, (layer.num_heads, layer.d_head)
-    if {*map(type, heads)} != {int} or math.prod(heads) != d:
+    d, array = layer.d_model, x._data if isinstance(x, Tensor) else None
+    if type(layer.num_heads) is not int or layer.num_heads * layer.d_head != d:
         return []
-    if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != d or x.dtype.kind != "f" or not x.numel():
+    if array is None or array.ndim < 2 or array.shape[-1] != d or array.dtype.kind != "f" or not array.size:
         return []
     weights: list[Tensor] = []
     for W in (layer.W_q, layer.W_k, layer.W_v, layer.W_o):
-        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None or not isinstance(W.weight, Tensor):
+        if type(W) is not Linear or "forward" in vars(W) or W.bias is not None:
             return []
         w = W.weight
-        if w._data.shape != (d, d) or w._data.dtype != x.dtype or not w._requires_grad:
+        if not isinstance(w, Tensor) or w._data.shape != (d, d) or w._data.dtype != array.dtype or not w._requires_grad:
             return []
         weights.append(w)
     return weights
