@@ -17,7 +17,6 @@ from .ops import Array, Result, Vjp, linear
 
 BLOCK = 2**17  # scores at work at a time: 512 KiB of float32, what the cache of one core holds
 ROWS = 64  # rows of a block that has many keys; a causal block leaves out the keys that none of its rows sees
-WHOLE = 256  # rows of so many scores are compared with their limits whole: NumPy takes them as one long row
 KEEP = 2**23  # weights of so many scores (32 MiB of float32) wait for the backward pass; more are computed again
 LOW, HIGH = 1e-10, 1e30  # between them, the sum of a row of exp(S) has lost nothing
 
@@ -52,7 +51,7 @@ def attention(
     (Rabe & Staats 2021, "Self-attention does not need O(n^2) memory"; Dao et al. 2022, "FlashAttention", appendix B)
     """
     n, m, lead, wide_bias = q.shape[-2], k.shape[-2], q.shape[:-2], None
-    q, k_columns = q * scale, _in_columns(k, n)
+    q = q * scale
     if bias is not None or hidden is not None or not lead == k.shape[:-2] == v.shape[:-2]:
         masks = [x for x in (bias, hidden) if x is not None]
         try:
@@ -64,21 +63,21 @@ def attention(
                 f"attention: the shapes {shapes} (queries, keys, values, mask) don't fit: leading lengths must be equal or 1, "
                 f"and the last two of a mask {(n, m)} or 1"
             ) from None
-        q, k, v, k_columns = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v, k_columns))
+        q, k, v = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v))
     blocks, kept = _blocks(lead, n, m, offset, ROWS, BLOCK), math.prod(lead) * n * m <= KEEP
     y = _laid_out_like(q, v)
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
     def scores(rows: Index, keys: Index, pairs: Index) -> Any:
-        s = np.matmul(q[rows], k_columns[keys].swapaxes(-1, -2))  # (..., rows, keys)
+        s = np.matmul(q[rows], k[keys].swapaxes(-1, -2))  # (..., rows, keys)
         if wide_bias is not None:
             s += wide_bias[pairs]
         if hidden is not None:
             np.copyto(s, -math.inf, where=hidden[pairs])
         if offset is not None:
             start = pairs[-2].start + offset  # the last key that the first row sees
-            first = 0 if s.shape[-1] <= WHOLE else max(0, start + 1)  # of long rows, only the keys that it doesn't see
-            np.fmin(s[..., first:], _limits(*s.shape[-2:], start, first, s.dtype), s[..., first:])
+            first = max(0, start + 1)  # the first key that it doesn't see
+            np.copyto(s[..., first:], -math.inf, where=_future(*s.shape[-2:], start, first))
         return s
 
     for rows, keys, pairs in blocks:
@@ -101,7 +100,7 @@ def attention(
         dq, dk, dv = (_laid_out_like(x, x) for x in (q, k, v))
         dk.fill(0)
         dv.fill(0)
-        D, v_columns = np.einsum("...i,...i->...", g, y)[..., None], _in_columns(v, n)  # (..., n, 1), (..., m, e)
+        D = np.einsum("...i,...i->...", g, y)[..., None]  # (..., n, 1)
         dbias = None if bias is None else np.zeros((1,) * (q.ndim - bias.ndim) + bias.shape, q.dtype)
         for (rows, keys, pairs), (p, shift, total) in zip(blocks, saved, strict=True):
             if p is None:
@@ -110,7 +109,7 @@ def attention(
                     p -= shift
                 np.exp(p, p)
                 p /= total
-            ds = np.matmul(g[rows], v_columns[keys].swapaxes(-1, -2))  # (..., rows, keys)
+            ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
             ds -= D[rows]
             ds *= p
             np.matmul(ds, k[keys], dq[rows])
@@ -198,18 +197,9 @@ def _ones(m: int, dtype: np.dtype[Any]) -> Array:
     return np.ones((m, 1), dtype)
 
 
-@functools.lru_cache(maxsize=64)  # most blocks have the same
-def _limits(n: int, m: int, offset: int, first: int, dtype: np.dtype[Any]) -> Array:
-    """What scores can be at most, from the key `first` on: -inf where key j > i + offset, else inf. Of a score and its limit, fmin
-    gives the smaller, also where the score is NaN. With whole rows it takes a third of the time of copyto."""
-    return np.where(np.arange(first, m) > np.arange(offset, offset + n)[:, None], -math.inf, math.inf).astype(dtype)
-
-
-def _in_columns(x: Array, n: int) -> Array:
-    """x, laid out in memory column by column: with AVX-512, OpenBLAS multiplies small matrices by x^T up to 3 times as fast then.
-    For few rows the copy would cost more than it brings."""
-    size = min(n, ROWS) * math.prod(x.shape[-2:])  # multiplications of a product
-    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if n >= 8 and 2**11 <= size <= 2**20 else x
+@functools.lru_cache(maxsize=64)  # most blocks have the same triangle
+def _future(n: int, m: int, offset: int, first: int) -> Array:
+    return np.arange(first, m) > np.arange(offset, offset + n)[:, None]  # key j > i + offset, True = hidden
 
 
 def _laid_out_like(x: Array, like: Array) -> Array:

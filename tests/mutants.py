@@ -162,8 +162,7 @@ TABLE = {
         ('np.asarray(y, order="C")', "np.asarray(y)", "reductions of a transposed tensor: not in rows"),
     ],
     "minigrad/attention.py": [
-        ("q, k_columns = q * scale, ", "q, k_columns = q, ", "scores and dK not scaled"),
-        ("swapaxes(-1, -2)).swapaxes(-1, -2) if", "swapaxes(-1, -2)) if", "keys stay turned"),
+        ("    q = q * scale\n", "", "scores and dK not scaled"),
         ("s += wide_bias[pairs]", "s -= wide_bias[pairs]", "bias subtracted"),
         ("where=hidden[pairs]", "where=~hidden[pairs]", "mask inverted"),
         ("np.arange(first, m) > np.arange(offset", "np.arange(first, m) >= np.arange(offset", "a query doesn't see itself"),

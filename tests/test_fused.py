@@ -6,6 +6,7 @@ Masks here: True = hidden. Letters: n queries, m keys, d and e features of a key
 import math
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ SHAPES = {  # leading axes of q, k and v, then n, m, d, e
     "stretched": ((2, 3), (3,), (2, 1), 5, 7, 3, 2),
     "small": ((2,), (), (1,), 3, 5, 2, 2),
     "one query": ((2, 1), (5,), (2, 5), 1, 13, 3, 2),
-    "larger": ((2,), (), (1,), 17, 19, 11, 13),  # products from 2**11 multiplications on: keys and values laid out in columns
+    "larger": ((2,), (), (1,), 17, 19, 11, 13),
 }
 CUTS = {  # BLOCK, ROWS, KEEP
     "whole": (2**17, 64, 2**23),
@@ -473,10 +474,28 @@ def test_a_subclass_needs_no_map_that_it_does_not_use():
     assert layer(x).allclose(layer(x, return_weights=True)[0])
 
 
-def test_what_is_frozen_costs_nothing():
+def test_with_something_frozen_the_steps_are_taken():
     layer, x = nn.MultiHeadAttention(6, 2), minigrad.randn(5, 6)
     layer.W_q.weight.requires_grad = False
     assert "multi_head" not in used(layer(x))
+
+
+def nodes(y):
+    """How many ops a tensor was computed with."""
+    found, waiting = set(), [y]
+    while waiting:
+        x = waiting.pop()
+        if x._op and x not in found:
+            found.add(x)
+            waiting += [parent for parent, _ in x._pairs]
+    return len(found)
+
+
+def test_the_readme_says_how_many_ops_become_one():
+    x = minigrad.randn(5, 6)
+    assert (nodes(nn.MultiHeadAttention(6, 2)(x)), nodes(Visible(6, 2)(x))) == (1, 13)
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    assert "was replaced is one op and not thirteen" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("options", [{}, {"context": True}, {"mask": True}, {"return_weights": True}])

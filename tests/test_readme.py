@@ -9,6 +9,8 @@ import mutants
 import pytest
 import test_wrong_calls
 
+import minigrad
+
 README = Path(__file__).resolve().parents[1] / "README.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
 PROGRAMS = [(code, BLOCKS[i + 1]) for i, (kind, code) in enumerate(BLOCKS) if kind == "python"]
@@ -38,6 +40,13 @@ def test_files_named_in_the_readme_exist():
     assert names
     missing = [name for name in names if not (README.parent / name).exists()]
     assert not missing
+
+
+def test_the_engine_ends_where_the_package_says():
+    text = (README.parent / "minigrad/tensor.py").read_text(encoding="utf-8")
+    end = 1 + text.splitlines().index(next(line for line in text.splitlines() if "# That was the engine." in line))
+    assert minigrad.__doc__ is not None
+    assert f"the first {end} lines of `tensor.py`" in minigrad.__doc__
 
 
 def test_the_counts_in_the_table_of_trust_are_those_of_the_tests():

@@ -1,5 +1,5 @@
 """The table of derivatives: every differentiable op, its value and its gradient functions side by side, in files by subject.
-(Two that are chains of others, for speed, stand in minigrad/attention.py.)
+(Two that do at once what a chain of these does, for speed, stand in minigrad/attention.py.)
 
 An op is a plain function on NumPy arrays. It returns its value y, then one gradient function for each
 input. Such a function takes g = dL/dy, the gradient that arrives at the output, and returns dL/dinput
