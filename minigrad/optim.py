@@ -81,7 +81,7 @@ class Optimizer:
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
             for row in _rows_of([p for p in group["params"] if p._grad is not None], rows, waiting):
-                grads = np.concatenate([p._grad._data.ravel() for p in row.params])  # type: ignore[union-attr]
+                grads = np.concatenate([g.ravel() for g in map(_GRAD, row.params)]).astype(row.data.dtype, copy=False)
                 row = _Row(row.params, *self._moved(row.data, grads, row.state, options), row.parts)
                 moved.append(row)
                 rows.update(dict.fromkeys(row.params, row))
@@ -198,19 +198,27 @@ class Adam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def _moved(self, p: Array, g: Array, state: dict[str, Any], group: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
-        (beta1, beta2), decay = group["betas"], group["weight_decay"]
+        (beta1, beta2), decay = map(float, group["betas"]), group["weight_decay"]
         if decay and self.decoupled:
             p = p - group["lr"] * decay * p
         elif decay:
             g = g + decay * p
         t = state.get("step", 0) + 1
-        m = beta1 * state["mean"] + (1 - beta1) * g if state else (1 - beta1) * g
-        old = state["root"] if state else np.zeros_like(g)
-        root = np.sqrt(beta2 * (old * old) + (1 - beta2) * (g * g))
+        m, old = (state["mean"], state["root"]) if state else (np.zeros_like(g), np.zeros_like(g))
+        m = m * beta1  # from here on into arrays of our own: fresh memory for each result would take a tenth longer
+        m += g * (1 - beta1)
+        root, step = old * old, g * g
+        root *= beta2
+        step *= 1 - beta2
+        root += step
+        np.sqrt(root, root)
         if not np.vdot(root, root) < math.inf:  # the squares are too large; hypot is slower and never forms them
             root = np.hypot(math.sqrt(beta2) * old, math.sqrt(1 - beta2) * g)
         start = math.sqrt(1 - beta2**t)  # root / start is sqrt(s^); both sides of the fraction are multiplied by it
-        return p - group["lr"] * start / (1 - beta1**t) * m / (root + group["eps"] * start), {"step": t, "mean": m, "root": root}
+        np.add(root, group["eps"] * start, step)
+        np.divide(m, step, step)
+        step *= group["lr"] * start / (1 - beta1**t)
+        return p - step, {"step": t, "mean": m, "root": root}
 
 
 class AdamW(Adam):
@@ -237,9 +245,7 @@ class _Row:
     """Parameters that move together: their data one behind the other, and the state to it."""
 
     def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]]) -> None:
-        dtype = params[0]._data.dtype  # it stays what it is, whatever a gradient or the state was
-        self.params, self.data, self.parts = params, data.astype(dtype, copy=False), parts
-        self.state = {k: v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else v for k, v in state.items()}  # as long as data
+        self.params, self.data, self.state, self.parts = params, data, state, parts
         self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
 
     def cut(self, row: Array) -> list[Array]:
@@ -253,10 +259,11 @@ class _Row:
 
     def fits(self) -> bool:
         """Whether the parameters still hold the pieces, and all have gradients of their shapes."""
-        if not all(map(operator.is_, [p._data for p in self.params], self.pieces)):
-            return False
-        grads = [p._grad for p in self.params]
-        return [None if g is None else g._data.shape for g in grads] == [shape for _, shape in self.parts]
+        same = all(map(operator.is_, map(_DATA, self.params), self.pieces))
+        return same and list(map(_GRAD_SHAPE, self.params)) == [shape for _, shape in self.parts]
+
+
+_DATA, _GRAD, _GRAD_SHAPE = map(operator.attrgetter, ("_data", "_grad._data", "_grad._data.shape"))
 
 
 def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
@@ -267,8 +274,12 @@ def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
                 raise ValueError(f"step(): the {k} of a parameter has shape {v.shape}, its data now {p.shape}: make a new optimizer for it")
     ends = itertools.accumulate(p._data.size for p in params)
     parts = [(slice(end - p._data.size, end), p._data.shape) for p, end in zip(params, ends, strict=True)]
-    state = {k: np.concatenate([s[k] for s in states], None) if isinstance(v, np.ndarray) else v for k, v in states[0].items()}
-    return _Row(params, np.concatenate([p._data for p in params], None), state, parts)
+    data = np.concatenate([p._data for p in params], None)
+    state = {  # in the dtype of the data, whatever was loaded
+        k: np.concatenate([s[k] for s in states], None, dtype=data.dtype, casting="unsafe") if isinstance(v, np.ndarray) else v
+        for k, v in states[0].items()
+    }
+    return _Row(params, data, state, parts)
 
 
 def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tensor, dict[str, Any]]) -> list[_Row]:

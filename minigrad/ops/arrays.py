@@ -16,5 +16,5 @@ def with_axis(g: Array, axis: Axis, keepdims: bool) -> Array:
     return g if keepdims or axis is None else np.expand_dims(g, axis)  # give the summed axes back, as length 1
 
 
-def in_rows(y: Any) -> Array:
-    return np.asarray(y, order="C")  # where x is transposed, NumPy's y is too; PyTorch's is not, and `view` works on it
+def in_rows(y: Any) -> Any:
+    return y if y.flags.c_contiguous else y.copy()  # where x is transposed, NumPy's y is too; PyTorch's is not, and `view` works on it

@@ -39,13 +39,14 @@ def cross_entropy(x: Array, target: Array, kept: Array | None = None, smoothing:
     """y_i = -sum_j q_ij * log softmax(x_i)_j,  (n, v) and ids (n) -> (n),  q = (1-smoothing) at the target + smoothing/v everywhere,
     y_i = 0 where a row isn't kept; with a divisor, y = sum_i y_i / divisor.   dx = g * (softmax(x) - q), and 0 where a row isn't kept"""
     shifted, p, total = _exponentials(x, -1)  # softmax(x) = p / total, and its log is shifted - log(total)
-    places = np.arange(len(x)), target
+    places = np.arange(len(x)) * x.shape[1] + target  # of the targets, counted through all rows: faster than pairs (row, column)
     y = np.log(total[:, 0]).astype(x.dtype)
-    y -= shifted[places] if not smoothing else (1 - smoothing) * shifted[places] + smoothing * shifted.mean(axis=-1)
+    hit = shifted.take(places)
+    y -= hit if not smoothing else (1 - smoothing) * hit + smoothing * shifted.mean(axis=-1)
 
     def dx(g: Array) -> Any:
         out = p / total.astype(x.dtype)
-        out[places] -= 1 - smoothing
+        out.reshape(-1)[places] -= 1 - smoothing
         if smoothing:
             out -= smoothing / x.shape[-1]
         g = g if divisor is None else g / divisor
@@ -76,9 +77,9 @@ def _total(x: Array, axis: Axis) -> Array:
 
 def _top(x: Array, axis: Axis) -> Array:
     if x.size > 1024 and x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 32:
-        upright = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)
-        return np.asarray(np.maximum.reduce(upright, axis=0, initial=-math.inf)).reshape(*x.shape[:-1], 1)
-    return np.asarray(np.maximum.reduce(x, axis=axis, keepdims=True, initial=-math.inf))  # of an empty row: -inf, not an error
+        upright = x.reshape(-1, x.shape[-1]).T.copy()
+        return np.maximum.reduce(upright, axis=0, initial=-math.inf).reshape(*x.shape[:-1], 1)
+    return np.maximum.reduce(x, axis=axis, keepdims=True, initial=-math.inf)  # of an empty row: -inf, not an error
 
 
 def standardize(x: Array, axis: Axis, eps: float) -> Result:

@@ -43,15 +43,15 @@ def getitem(x: Array, index: Any) -> Result:
             np.add.at(out, index, g)  # out[index] += g would keep only one gradient of a place picked twice
         return out
 
-    return x[index] if simple else np.ascontiguousarray(x[index]), dx
+    return x[index] if simple else in_rows(x[index]), dx
 
 
 def take(x: Array, ids: Array) -> Result:
     """y = x[ids], a row for each id,  (v, ...), (...) -> (..., ...).   dx = zeros with each row of g added to the row it is of"""
 
     def dx(g: Array) -> Any:
-        out, width = np.zeros(x.shape, x.dtype), math.prod(x.shape[1:])
-        places = ids.reshape(-1, 1).astype(np.intp) * width + np.arange(width)  # of numbers: NumPy adds these 5 times as fast as rows
+        out, width = np.zeros_like(x, order="C"), math.prod(x.shape[1:])
+        places = ids.reshape(-1, 1).astype(np.intp, copy=False) * width + np.arange(width)  # of numbers: NumPy adds these 5 times as fast as rows
         np.add.at(out.reshape(-1), places.reshape(-1), g.reshape(-1))
         return out
 

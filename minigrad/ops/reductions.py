@@ -12,7 +12,7 @@ def sum(x: Array, axis: Axis = None, keepdims: bool = False) -> Result:
     y = in_rows(x.sum(axis=axis, keepdims=keepdims))
 
     def dx(g: Array) -> Array:
-        out = np.empty(x.shape, g.dtype)
+        out = np.empty_like(g, shape=x.shape, order="C")
         out[...] = with_axis(g, axis, keepdims)
         return out
 
