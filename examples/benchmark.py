@@ -223,6 +223,7 @@ def floor_step(size: Size) -> Step:
 
 PEERS: dict[str, tuple[str, Callable[[Size], Step]]] = {
     "minigrad": ("minigrad, its layer", functools.partial(torch_step, library="minigrad", attention="layer")),
+    "compiled": ("minigrad, compiled", functools.partial(torch_step, library="minigrad", attention="layer", compiled=True)),
     "functions": ("minigrad, fused attention", functools.partial(torch_step, library="minigrad", attention="fused")),
     "steps": ("minigrad, four steps", functools.partial(torch_step, library="minigrad", attention="steps")),
     "hand": ("its ops by hand, no graph", by_hand_step),

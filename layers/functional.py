@@ -17,6 +17,7 @@ from minigrad import Tensor, apply, ops
 from minigrad.arguments import checked, ids_in_range, integer, listed, module_getattr, number, sees_only_the_future, short
 from minigrad.attention import attention
 from minigrad.ops import Array
+from minigrad.tape import look
 
 Shape = int | Sequence[int]
 
@@ -179,8 +180,8 @@ def nll_loss(input: Tensor, target: Tensor, ignore_index: int = -100, reduction:
     """-x[target], averaged, for log-probabilities x in the layouts of `cross_entropy`."""
     x = checked(input, Tensor, "nll_loss")
     dim, kept, ids, divisor = _targets(x, target, ignore_index, reduction)
-    losses = -x.gather(dim, minigrad.tensor(ids).unsqueeze(dim)).squeeze(dim)
-    losses = losses if kept is None else losses.masked_fill(minigrad.tensor(~kept), 0.0)
+    losses = -x.gather(dim, target._wrap(ids).unsqueeze(dim)).squeeze(dim)
+    losses = losses if kept is None else losses.masked_fill(target._wrap(~kept), 0.0)
     return losses if divisor is None else losses.sum() / divisor
 
 
@@ -200,7 +201,7 @@ def _targets(x: Tensor, target: Tensor, ignore_index: int, reduction: str) -> tu
             f"got {target.shape}; for logits (b, t, v) write logits.reshape(-1, v) and targets.reshape(-1)"
         )
     kept = ids != integer(ignore_index, "the loss: ignore_index (there are no class weights here)")
-    count = np.count_nonzero(kept)
+    count = look(np.count_nonzero, kept)
     if count < kept.size:
         ids = np.where(kept, ids, ids.dtype.type(0))
     ids_in_range(ids, shape[dim], "target")

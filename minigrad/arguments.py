@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .ops import Array
+from .tape import ARRAYS, Traced, look
 
 float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
@@ -201,14 +202,14 @@ def index_of(index: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
     if len(gaps) == 1:  # NumPy takes even an empty ... for a gap between two arrays, and puts the dims of x[ids, ..., ids] in front
         parts[gaps[0] : gaps[0] + 1] = [slice(None)] * (len(shape) - used)
     ints = [isinstance(part, int) and not isinstance(part, bool) for part in parts]
-    if not any(ints) or not any(isinstance(part, np.ndarray) for part in parts):
+    if not any(ints) or not any(isinstance(part, ARRAYS) for part in parts):
         return [tuple(parts)]
     first: list[Any] = []
     for part, is_int in zip(parts, ints, strict=True):
         if is_int:
             first.append(part)
-        elif isinstance(part, slice | np.ndarray):
-            first += [slice(None)] * (part.ndim if isinstance(part, np.ndarray) and part.dtype == boolean else 1)
+        elif isinstance(part, slice | np.ndarray | Traced):
+            first += [slice(None)] * (part.ndim if isinstance(part, ARRAYS) and part.dtype == boolean else 1)
     return [tuple(first), tuple(part for part, is_int in zip(parts, ints, strict=True) if not is_int)]
 
 
@@ -222,7 +223,7 @@ def _index_part(part: Any) -> Any:
         return slice(start, stop, step)
     array = getattr(part, "data", part) if hasattr(part, "requires_grad") else part
     try:
-        array = np.asarray(array)
+        array = array if isinstance(array, ARRAYS) else np.asarray(array)
     except ValueError:  # lists of different lengths
         array = np.asarray(None)
     if array.size == 0 and not hasattr(part, "dtype"):
@@ -232,12 +233,16 @@ def _index_part(part: Any) -> Any:
     return int(array) if array.ndim == 0 and array.dtype != boolean else array
 
 
+def _reach(ids: Array, count: int) -> bool:
+    unsigned = ids.astype(np.uint64)  # negative ones are huge then, so one pass is enough for both ends
+    return ids.size > 0 and unsigned.item(unsigned.argmax()) >= count
+
+
 def ids_in_range(ids: Array, count: int, what: str) -> None:
     """Ids must be ints in [0, count): NumPy would wrap negative ones. Else a TypeError or an IndexError."""
     if ids.dtype.kind not in "iu":
         raise TypeError(f"{what} must be an integer, got {ids.dtype}; write .long()")
-    unsigned = ids.astype(np.uint64)  # negative ones are huge then, so one pass is enough for both ends
-    if ids.size and unsigned.item(unsigned.argmax()) >= count:
+    if look(_reach, ids, count):
         wrong = ids[(ids < 0) | (ids >= count)].flat[0]
         numbers = f" [0, {count - 1}]: there are {count}, numbered 0 to {count - 1}" if count > 0 else ": there are none"
         raise IndexError(f"{what} {wrong} is out of range{numbers}")

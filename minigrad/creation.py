@@ -9,6 +9,7 @@ it: each number goes to one of them, but to which is chance, so for the same num
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from .arguments import array_of, checked, dtype_of, float32, int64, integer, number, short, sizes_of
 from .arguments import device as the_device
 from .ops import Array
-from .tensor import Tensor, wrap
+from .tensor import Tensor, mode, wrap
 
 _generator = np.random.RandomState(None)  # the one generator whose stream NumPy has promised never to change
 
@@ -145,13 +146,18 @@ def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any
     """Uniform random numbers in [0, 1)."""
     shape, kind = _possible(sizes_of(size, "rand: a size")), _float(dtype, "rand")
     bits = 24 if kind == float32 else 53  # as many as fit below 1: rounding a float64 near 1 would give 1.0
-    return _made(np.floor(_generator.random_sample(shape) * 2**bits) / 2**bits, kind, requires_grad, device)
+    return _made(np.floor(_drawn(_generator.random_sample, shape) * 2**bits) / 2**bits, kind, requires_grad, device)
 
 
 def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
     """Normal random numbers, mean 0 and standard deviation 1."""
     shape, kind = _possible(sizes_of(size, "randn: a size")), _float(dtype, "randn")
-    return _made(np.asarray(_generator.standard_normal(shape)), kind, requires_grad, device)
+    return _made(_drawn(_generator.standard_normal, shape), kind, requires_grad, device)
+
+
+def _drawn(draw: Callable[..., Any], *args: Any) -> Array:
+    """Random numbers; in a recording (compiling.py) new ones each time it is played. All that are drawn come this way."""
+    return mode.tape.record(draw, args, {}) if mode.tape else np.asarray(draw(*args))
 
 
 def _float(dtype: Any, op: str) -> np.dtype[Any]:
@@ -180,13 +186,13 @@ def randint(low: int, high: Any = None, size: Any = None, dtype: Any = None, dev
     if not -(2**63) <= integer(low, "randint: low") < integer(high, "randint: high") <= 2**63:
         raise ValueError(f"randint: there is no int64 from {low} to {high} - 1")
     shape = _possible(sizes_of((size,), "randint: a size"))
-    return _made(np.asarray(_generator.randint(low, high, shape, dtype=int64)), dtype, False, device)
+    return _made(_drawn(_generator.randint, low, high, shape, int64), dtype, False, device)
 
 
 def randperm(n: int, device: Any = None) -> Tensor:
     """The integers 0 to n - 1 in random order."""
     (count,) = _possible((integer(n, "randperm: n"),))
-    return _made(_generator.permutation(count), int64, False, device)
+    return _made(_drawn(_generator.permutation, count), int64, False, device)
 
 
 @np.errstate(all="ignore")
@@ -202,14 +208,14 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> T
         raise ValueError(f"multinomial: weights must be finite, not negative, and not all 0 in a row; got {wrong}")
     if replacement:
         edges = weights.cumsum(axis=-1)  # a point falls into slice i with probability weight_i / total
-        points = _generator.random_sample((*weights.shape[:-1], count)) * edges[..., -1:]
+        points = _drawn(_generator.random_sample, (*weights.shape[:-1], count)) * edges[..., -1:]
         ids = np.asarray((points[..., None] >= edges[..., None, :]).sum(axis=-1))
         last = weights.shape[-1] - 1 - np.argmax(np.flip(weights > 0, -1), axis=-1)
         return wrap(np.minimum(ids, last[..., None]))
     if count > (weights > 0).sum(axis=-1).min():
         raise ValueError(f"multinomial: can't draw {count} different ids where fewer have a weight above 0; write replacement=True")
     # Exponential clocks: the i-th rings first with probability weight_i / total.
-    clocks = -np.log1p(-_generator.random_sample(weights.shape)) / weights
+    clocks = -np.log1p(-_drawn(_generator.random_sample, weights.shape)) / weights
     return wrap(np.argsort(clocks, axis=-1, kind="stable")[..., :count])
 
 

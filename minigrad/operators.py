@@ -16,6 +16,7 @@ import numpy as np
 from . import ops
 from .arguments import array_of, boolean, float32, index_of, short
 from .ops import Array, Result
+from .tape import ARRAYS
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -218,7 +219,7 @@ class Operators:
             except IndexError as error:
                 why = f"{short(index)} is out of range" if "only integers" in str(error) else str(error)  # an int of more than 64 bits
                 raise IndexError(f"{why} (the tensor has shape {self.shape})") from None
-            y._piece = not any(isinstance(i, np.ndarray) for i in part)  # then its array is a part of ours
+            y._piece = not any(isinstance(i, ARRAYS) for i in part)  # then its array is a part of ours
         return y
 
     def __setitem__(self, index: Any, value: Any) -> None:

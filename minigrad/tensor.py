@@ -20,15 +20,17 @@ import numpy as np
 from . import arguments
 from .conversions import Conversions
 from .ops import Array, Result, Vjp
+from .tape import ARRAYS, Tape
 
 
 class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
     pauses = 0  # how many no_grad blocks we are in
+    tape: Tape | None = None  # what `compile` is recording on
 
 
-_mode = _Mode()
+mode = _Mode()
 _births = itertools.count()  # next() on it is one step that no other thread can split
-_new, ndarray = object.__new__, np.ndarray
+_new = object.__new__
 quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
 quiet.run(np.seterr, all="ignore")
 
@@ -43,7 +45,7 @@ def apply(op: Callable[..., Result], *inputs: Any, **options: Any) -> Tensor:
     if type(result) is not tuple or len(result) <= len(inputs):
         raise _not_an_op(op, result, inputs)
     y = wrap(result[0])
-    if not _mode.pauses:
+    if not mode.pauses:
         pairs = []
         for x, vjp in zip(inputs, result[1:]):  # noqa: B905  the op may offer more
             if isinstance(x, Tensor) and x._requires_grad:
@@ -75,10 +77,10 @@ class no_grad:
         return super().__new__(cls) if function is None else super().__new__(cls)(function)
 
     def __enter__(self) -> None:
-        _mode.pauses += 1
+        mode.pauses += 1
 
     def __exit__(self, *error: object) -> None:
-        _mode.pauses -= 1
+        mode.pauses -= 1
 
     def __call__(self, function: F) -> F:
         return _without_graph(function)
@@ -87,7 +89,7 @@ class no_grad:
 def wrap(array: Any, into: Tensor | None = None) -> Tensor:
     """A constant around this very array, without the copy that `Tensor(array)` makes. (into: an object still without fields)"""
     t = _new(Tensor) if into is None else into
-    t._data = array if type(array) is ndarray else np.asarray(array)  # NumPy's sum of everything is no array but a scalar
+    t._data = array if type(array) in ARRAYS else np.asarray(array)  # NumPy's sum of everything is no array but a scalar
     t._requires_grad = t._piece = t._keep = False
     t._grad = t._op = None
     t._pairs = ()
@@ -126,10 +128,15 @@ class Tensor(Conversions):
         everyone who used it has been here and its gradient is complete: added up, before it is passed on.
         Each op is used up on the way, unless retain_graph=True; a second walk is a RuntimeError.
         """
-        updates = quiet.copy().run(self._walk, self._seed(gradient), retain_graph)  # a copy: a context can't be entered twice
-        set_all(updates)  # only now: an error on the way changes nothing
+        if mode.tape:
+            raise RuntimeError("backward() inside a compiled function: compile what computes the loss, and call backward() on its result")
+        gradients = quiet.copy().run(self._gradients, self._seed(gradient), retain_graph)  # a copy: a context can't be entered twice
+        set_all(gradients)  # only now: an error on the way changes nothing
 
-    def _walk(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, str, Tensor]]:
+    def _gradients(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, str, Tensor]]:
+        return [(x, "_grad", wrap(_summed(x, g))) for x, g in self._walk(seed, retain_graph)]
+
+    def _walk(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, Array]]:
         grads: dict[Tensor, Array] = {self: seed}  # of tensors whose turn has not come yet; keys by identity
         kept: list[tuple[Tensor, Array]] = []
         waiting = [(-self._birth, self)] if self._op else []  # a heap: the youngest comes first
@@ -158,8 +165,8 @@ class Tensor(Conversions):
                         heappush(waiting, (-x._birth, x))
             if not retain_graph:
                 node._pairs = ()
-        kept.extend(grads.items())  # whatever has not had its turn is a leaf; astype copies, so that no two share an array
-        return [(x, "_grad", wrap(_summed(x, g))) for x, g in kept]
+        kept.extend(grads.items())  # whatever has not had its turn is a leaf
+        return kept
 
     # That was the engine. From here on: a tensor's fields, and the words of what can go wrong. ----------------------
 
@@ -248,7 +255,7 @@ class Tensor(Conversions):
     _apply, _wrap = staticmethod(apply), staticmethod(wrap)
 
     def _frozen(self) -> bool:  # a leaf that may not change now, because what is recorded needs it as it is
-        return self._requires_grad and not _mode.pauses
+        return self._requires_grad and not mode.pauses
 
     def _op_name(self) -> str:
         return self._op.__name__ if self._op else "a leaf"

@@ -2,6 +2,7 @@
 
     python tests/fuzz.py --n 20000             each failure is shrunk and printed as a program that runs; the exit code is then 1
     python tests/fuzz.py --n 20000 --alone     gradients against central differences; the default where PyTorch isn't installed
+    python tests/fuzz.py --n 20000 --compiled  the program as one compiled function against the same function as it is
 
 A program is plain data: arrays (`x1` requires a gradient, `c1` is a constant) and calls on them, one a step. Its text is what runs.
 After the last step, random cotangents go back through every result that no later step uses.
@@ -643,6 +644,44 @@ def against_differences(program: Program, nudged: bool = False) -> Difference | 
     return Difference("numbers", f"the slope by backward is {sum(slopes):.9g}, by central differences {slope:.9g}")
 
 
+def blend(torch, ends):
+    """One number in which every result counts."""
+    total = torch.tensor(0.0)
+    for k, y in enumerate(y for end in ends for y in (end if isinstance(end, tuple) else [end])):
+        y = y if y.dtype.kind == "f" else y.float()
+        total = total + (y * torch.tensor(cotangent(k, y.shape)).to(y.dtype)).sum()
+    return total
+
+
+def against_compiled(program: Program) -> Difference | None:
+    """The program as one function, compiled, against the same function as it is: the same bits for these numbers and for others."""
+    space = {**namespace("minigrad"), "blend": blend}
+    lines = [*(step.line(k) for k, step in program.steps.items()), f"return blend(torch, [{', '.join(program.ends())}])"]
+    exec(f"def whole({', '.join(program.leaves)}):\n    " + "\n    ".join(lines), space)
+
+    def outcome(function: Callable[..., Tensor], growth: int) -> dict[str, Any]:
+        leaves = {k: Tensor(a * (1 + growth / 64) if a.dtype == float else a, k[0] == "x") for k, a in program.leaves.items()}
+        try:
+            y = function(*leaves.values())
+            if y.requires_grad:
+                y.backward()
+        except Exception as e:
+            return {"error": f"{type(e).__name__}: {e}"}
+        return {"value": y, **{f"{k}.grad": t.grad for k, t in leaves.items()}}
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        compiled = minigrad.compile(space["whole"])
+        for growth in (0, 0, 0, 1, 2, 0):
+            wanted, got = outcome(space["whole"], growth), outcome(compiled, growth)
+            for name in wanted | got:
+                a, b = (x if isinstance(x, str | None) else (x.dtype, x.shape, x.tolist()) for x in (wanted.get(name), got.get(name)))
+                if repr(a) != repr(b):  # NaN is not equal to NaN
+                    return Difference("numbers", f"{name}: as it is {a}, compiled {b}")
+    why = [str(w.message) for w in heard if "compile: " in str(w.message)]
+    return Difference("unstable", why[0]) if why else None
+
+
 # Shrinking ----------------------------------------------------------------------------------------------------
 
 
@@ -710,8 +749,8 @@ class Figures:
         )
 
 
-def fuzz(seeds: Iterable[str], alone: bool, progress: Callable[[Figures], None] = lambda f: None) -> Figures:
-    check, figures = against_differences if alone else against_pytorch, Figures()
+def fuzz(seeds: Iterable[str], alone: bool, progress: Callable[[Figures], None] = lambda f: None, compiled: bool = False) -> Figures:
+    check, figures = against_compiled if compiled else against_differences if alone else against_pytorch, Figures()
     for seed in seeds:
         program = write(seed, alone)
         figures.programs += 1
@@ -737,6 +776,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first one, for a run in pieces")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
+    parser.add_argument("--compiled", action="store_true", help="the program as it is against itself compiled, bit for bit")
     options = parser.parse_args()
     alone, start = options.alone or not importlib.util.find_spec("torch"), time.time()
 
@@ -744,12 +784,13 @@ def main() -> int:
         if f.programs % 1000 == 0:
             print(f"{f}, {time.time() - start:.0f} s", flush=True)
 
-    figures = fuzz((f"{options.seed}/{i}" for i in range(options.first, options.first + options.n)), alone, progress)
+    figures = fuzz((f"{options.seed}/{i}" for i in range(options.first, options.first + options.n)), alone, progress, options.compiled)
     for seed, program, detail in figures.failures:
         print(f"\n# program {seed}: {detail}\n{program.script('minigrad')}")
     print("\nOperations:", ", ".join(f"{op} {count}" for op, count in figures.ops.most_common()))
     print("Decided:", "; ".join(f"{why} ({count})" for why, count in figures.decided.items()) or "none")
-    print(f"Against {'central differences' if alone else 'PyTorch'}: {figures}")
+    witness = "itself compiled" if options.compiled else "central differences" if alone else "PyTorch"
+    print(f"Against {witness}: {figures}")
     return bool(figures.failures)
 
 

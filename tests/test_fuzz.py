@@ -34,11 +34,17 @@ def test_gradients_of_random_programs_agree_with_central_differences() -> None:
     assert figures.unstable < 20
 
 
+def test_random_programs_give_the_same_bits_compiled() -> None:
+    figures = fuzz.fuzz([f"5/{i}" for i in range(150)], alone=False, compiled=True)
+    assert not figures.failures, message(figures)
+    assert figures.unstable < 5  # as good as all of them can be recorded
+
+
 # What is covered ----------------------------------------------------------------------------------------------
 
 # Randomness, files, tools and dtypes are no steps of a program; of the rest, each name is spelled in some row of the table
 ELSEWHERE = [
-    "Tensor", "apply", "as_tensor", "bool", "cuda", "device", "float32", "float64", "from_numpy", "get_rng_state", "gradcheck",
+    "Tensor", "apply", "as_tensor", "bool", "compile", "cuda", "device", "float32", "float64", "from_numpy", "get_rng_state", "gradcheck",
     "inf", "int64", "load", "long", "manual_seed", "multinomial", "nan", "no_grad", "ops", "optim", "pi", "rand", "rand_like",
     "randint", "randn", "randn_like", "randperm", "save", "set_rng_state", "tensor",
 ]  # fmt: skip

@@ -532,6 +532,10 @@ WRONG: dict[str, list[Row]] = {
         ),
         (lambda: mg.apply(lambda a: (a.sum(), lambda g: np.ones(3)), leaf(2)).backward(), ValueError, "(3,)", "(2,)"),
     ],
+    "minigrad.compile": [
+        (lambda: mg.compile(3), TypeError, "a function or a module", "int (3)"),
+        (lambda: mg.compile(ones(2)), TypeError, "a function or a module", "Tensor of dtype float32 and shape (2,)"),
+    ],
     "minigrad.gradcheck": [
         (lambda: mg.gradcheck(mg.exp, ones(2)), ValueError, "none of the inputs requires a gradient"),
         (lambda: mg.gradcheck(mg.exp, leaf(2)), TypeError, "input 0 is float32", "x.double()"),

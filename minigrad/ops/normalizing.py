@@ -75,7 +75,7 @@ def _total(x: Array, axis: Axis) -> Array:
     return np.add.reduce(x, axis=axis, keepdims=True)
 
 
-def _top(x: Array, axis: Axis) -> Array:
+def _top(x: Array, axis: Axis) -> Any:
     if x.size > 1024 and x.ndim > 1 and axis in (-1, x.ndim - 1) and x.shape[-1] <= 32:
         upright = x.reshape(-1, x.shape[-1]).T.copy()
         return np.maximum.reduce(upright, axis=0, initial=-math.inf).reshape(*x.shape[:-1], 1)

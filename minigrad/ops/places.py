@@ -31,7 +31,7 @@ def expand(x: Array, shape: tuple[int, ...]) -> Result:
 def getitem(x: Array, index: Any) -> Result:
     """y = x[index].   dx = zeros with g added at the index, once for each time a place was picked"""
     parts = index if isinstance(index, tuple) else (index,)
-    if len(parts) == 1 and isinstance(parts[0], np.ndarray) and parts[0].dtype.kind == "i":
+    if len(parts) == 1 and hasattr(parts[0], "dtype") and parts[0].dtype.kind == "i":
         return take(x, parts[0])
     simple = all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts)
 
@@ -51,11 +51,12 @@ def take(x: Array, ids: Array) -> Result:
 
     def dx(g: Array) -> Any:
         out, width = np.zeros_like(x, order="C"), math.prod(x.shape[1:])
-        places = ids.reshape(-1, 1).astype(np.intp, copy=False) * width + np.arange(width)  # of numbers: NumPy adds these 5 times as fast as rows
+        starts = ids.reshape(-1, 1).astype(np.intp, copy=False) * width
+        places = starts + np.arange(width)  # of numbers: NumPy adds these 5 times as fast as rows
         np.add.at(out.reshape(-1), places.reshape(-1), g.reshape(-1))
         return out
 
-    return x.take(ids, axis=0), dx
+    return x.take(ids, axis=0) if type(ids) is np.ndarray else np.take(x, ids, axis=0), dx  # see arrays.dot
 
 
 def scatter(x: Array, source: Array, index: Any) -> Result:

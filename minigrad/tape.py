@@ -1,0 +1,236 @@
+"""A recording of NumPy calls that can be played again: the same calls, on the same arrays, without what led to them.
+
+While something is recorded, `Traced` stands in for the arrays. It computes like one, at once, and notes on its tape each call
+that computes something, together with the array that took the result. Playing the tape makes these calls anew and lets them
+write into these same arrays: no Python of the library runs, no memory is asked for, and what only looks at memory in another
+way (reshape, swapaxes, slices) has vanished, for a view stays valid as long as its array is there.
+
+What Python looks at (`if total > 0`, float(x)) decides how a program goes on. It is noted as well: if it isn't the same when
+the tape is played, what follows may be the wrong program, and the player gets `Changed`. What can't be noted is an error.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .ops import Array
+
+Call = Callable[[], Any]
+T = TypeVar("T")
+
+_LOOKS = frozenset(("shape", "dtype", "ndim", "size", "strides", "flags", "nbytes", "itemsize", "base"))  # say nothing of the numbers
+_TAKE_OUT = frozenset(  # functions that write into `out`
+    getattr(room, name)
+    for name in ["all", "any", "argmax", "argmin", "concatenate", "cumsum", "dot", "einsum", "max", "mean", "min", "prod", "sum", "take"]
+    for room in (np, np.ndarray)
+    if hasattr(room, name)
+)
+_COPIES = frozenset([np.ndarray.copy, np.ndarray.astype, np.ndarray.reshape, np.ndarray.ravel])
+
+
+class Changed(Exception):  # noqa: N818  nothing went wrong
+    """Something that Python looked at while the tape was recorded is different now."""
+
+
+class Untraceable(TypeError):  # noqa: N818
+    """What was asked of a traced array can't be noted on a tape."""
+
+
+class _Memory:
+    """Room for one array. When no traced array is in it any more, the next one that needs as much room gets it: at this point
+    of the tape nobody will read it again, now or when the tape is played."""
+
+    def __init__(self, size: int, free: dict[int, list[Array]]) -> None:
+        shelf = free.setdefault(size, [])
+        self.shelf, self.room, self.read = shelf, shelf.pop() if shelf else np.empty(size, np.uint8), False
+
+    def __del__(self) -> None:
+        self.shelf.append(self.room)
+
+
+class Tape:
+    """`calls` in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.free: dict[int, list[Array]] = {}
+        self.thread = threading.get_ident()
+
+    def close(self) -> None:
+        """Record no more."""
+        self.thread = 0
+
+    def copied(self, array: Array) -> Traced:
+        """A traced array with these numbers in it, which nothing on the tape writes: the place of an input."""
+        place = self._placed(array)
+        np.copyto(place.array, array)
+        return place
+
+    def _placed(self, like: Array) -> Traced:
+        if like.dtype.hasobject:
+            return Traced(np.empty_like(like), self, _Memory(0, self.free))
+        memory = _Memory(like.nbytes, self.free)
+        return Traced(np.ndarray(like.shape, like.dtype, memory.room, strides=np.empty_like(like).strides), self, memory)
+
+    def record(self, function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
+        """Call a function of NumPy with traced arrays among its arguments, and note the call if it computes something."""
+        if self.thread != threading.get_ident():
+            raise Untraceable(
+                "an array of a recording (minigrad.compile) that is being made in another thread"
+                if self.thread
+                else "an array of a recording (minigrad.compile) that is over: the compiled function kept a tensor for later"
+            )
+        traced: list[Traced] = []
+        given, named = _untraced(args, traced), _untraced(options, traced)
+        result = function(*given, **named)
+        out = options.get("out")
+        target = args[0] if result is None else out[0] if isinstance(out, tuple) else out
+        if target is not None:  # it wrote into one of its arguments
+            if not isinstance(target, Traced):
+                raise Untraceable(f"{_name(function)} writes into an array that isn't traced: make it with np.empty_like or zeros_like")
+            self._note(function, given, named, None if result is None else target.array)
+            return None if result is None else target
+        if isinstance(result, tuple | list):
+            raise Untraceable(f"{_name(function)} has several results, which a recording can't take")
+        value = np.asarray(result)
+        for x in traced:
+            if value.size and np.may_share_memory(value, x.array):
+                return Traced(value, self, x.memory)  # a view: nothing was computed
+        place = self._placed(value)
+        np.copyto(place.array, value)
+        if value is result or isinstance(result, np.generic):
+            self._note(function, given, named, place.array)
+        else:  # a Python number
+            self.calls.append(functools.partial(_refill, place.array, function, given, named))
+        return place
+
+    def _note(self, function: Callable[..., Any], args: Any, options: dict[str, Any], out: Array | None) -> None:
+        options = {name: x for name, x in options.items() if name != "out"}
+        if out is None:
+            call = functools.partial(function, *args, **options)
+        elif isinstance(function, np.ufunc) and not options:  # the shortest way: no names, no Python numbers
+            kind = out.dtype if out.dtype.kind == "f" else None
+            call = functools.partial(function, *(np.asarray(x, kind) if kind and type(x) is float else x for x in args), out)
+        elif isinstance(getattr(function, "__self__", function), np.ufunc) or function in _TAKE_OUT:
+            call = functools.partial(function, *args, **options, out=out)
+        elif function in _COPIES:
+            call = functools.partial(np.copyto, out.reshape(args[0].shape), args[0], "unsafe")
+        else:
+            call = functools.partial(_refill, out, function, args, options)
+        self.calls.append(call)
+
+
+class Traced(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array that notes on a tape what is computed with it."""
+
+    __slots__ = ("array", "memory", "tape")
+
+    def __init__(self, array: Array, tape: Tape, memory: _Memory) -> None:
+        self.array, self.tape, self.memory = array, tape, memory
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        return self.tape.record(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: dict[str, Any]) -> Any:
+        if function in (np.empty_like, np.zeros_like, np.ones_like, np.full_like):  # the calls that fill it come after it
+            place = self.tape._placed(function(*_untraced(args, []), **options))
+            if function is not np.empty_like:
+                value = function(*_untraced(args, []), **options)
+                place.tape.record(np.copyto, (place, value.flat[0] if value.size else 0), {})
+            return place
+        return self.tape.record(function, args, options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LOOKS:
+            return getattr(self.array, name)
+        if name in ("T", "mT"):
+            return Traced(getattr(self.array, name), self.tape, self.memory)
+        method = getattr(np.ndarray, name, None)
+        if name.startswith("_") or not callable(method):
+            raise AttributeError(f"a traced array has no {name}")
+        return lambda *args, **options: self.tape.record(method, (self, *args), options)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tape.record(operator.getitem, (self, index), {})
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.tape.record(operator.setitem, (self, index, value), {})
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        raise Untraceable("numbers that are computed in it leave as a NumPy array, or pick from a constant array")
+
+    # What Python looks at -------------------------------------------------------------------------------------
+
+    def look(self, read: Callable[..., T], *args: Any) -> T:
+        """read(array, *args), which must be the same when the tape is played."""
+        value = read(self.array, *args)
+        self.memory.read = True
+        self.tape.calls.append(functools.partial(_same, value, read, self.array, *args))
+        return value
+
+    def item(self) -> Any:
+        return self.look(np.ndarray.item)
+
+    def __bool__(self) -> bool:
+        return self.look(bool)
+
+    def __float__(self) -> float:
+        return self.look(float)
+
+    def __int__(self) -> int:
+        return self.look(int)
+
+    def __index__(self) -> int:
+        return self.look(operator.index)
+
+
+ARRAYS = np.ndarray, Traced
+
+
+def plain(x: Any) -> Array:
+    """The array itself, where it is traced."""
+    array: Array = x.array if type(x) is Traced else x
+    return array
+
+
+def look(read: Callable[..., T], x: Any, *args: Any) -> T:
+    """read(x, *args): something about the numbers of x on which it depends how Python goes on."""
+    return x.look(read, *args) if type(x) is Traced else read(x, *args)
+
+
+def _untraced(x: Any, found: list[Traced]) -> Any:
+    """x with arrays in the places of traced ones, which are added to `found`."""
+    if isinstance(x, Traced):
+        found.append(x)
+        x.memory.read = True
+        return x.array
+    if type(x) in (tuple, list):
+        return type(x)([_untraced(part, found) for part in x])
+    if type(x) is dict:
+        return {key: _untraced(part, found) for key, part in x.items()}
+    return x
+
+
+def _refill(place: Array, function: Callable[..., Any], args: Any, options: dict[str, Any]) -> None:
+    value = np.asarray(function(*args, **options))
+    if value.shape != place.shape or value.dtype != place.dtype:  # x[mask] has as many numbers as the mask says
+        raise Changed
+    np.copyto(place, value)
+
+
+def _same(value: Any, read: Callable[..., Any], array: Array, *args: Any) -> None:
+    if read(array, *args) != value:
+        raise Changed
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))

@@ -1,0 +1,703 @@
+"""`minigrad.compile`: what is played must be what the function computes, whatever changes around it."""
+
+import itertools
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import soak
+
+import layers as nn
+import layers.functional as F
+import minigrad as mg
+from minigrad import Tensor
+from minigrad.tape import Tape, Untraceable
+
+
+def leaf(*shape: int) -> Tensor:
+    return mg.randn(*shape, requires_grad=True)
+
+
+def bits(x: Tensor | None) -> Any:
+    return None if x is None else (str(x.dtype), x.shape, x.detach().numpy().tobytes())
+
+
+def gradients(y: Tensor, leaves: list[Tensor]) -> list[Any]:
+    for x in leaves:
+        x.grad = None
+    y.backward()
+    return [bits(y), *(bits(x.grad) for x in leaves)]
+
+
+def times(count: Any) -> Any:
+    """A mark for the body of a function: how often it ran. A recording plays without it."""
+    count.runs += 1
+
+
+# The same numbers ---------------------------------------------------------------------------------------------
+
+
+def test_numbers_without_a_dim() -> None:
+    for f in (F.gelu, mg.exp, lambda x: mg.stack([x, x * 2]).softmax(0)[0]):
+        g = mg.compile(f)
+        for _ in range(3):
+            x = leaf()
+            assert gradients(g(x), [x]) == gradients(f(x), [x])
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        self.tokens, self.attention = nn.Embedding(11, 6), nn.MultiHeadAttention(6, 2)
+        self.norm, self.feed, self.out = nn.LayerNorm(6), nn.Sequential(nn.Linear(6, 13), nn.GELU(), nn.Linear(13, 6)), nn.Linear(6, 11)
+        self.dropout = nn.Dropout(0.25)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids)
+        x = x + self.attention(self.norm(x))
+        return self.out(self.dropout(self.feed(x)) + x)
+
+
+def trained(compiled: bool, steps: int = 7) -> list[Any]:
+    mg.manual_seed(3)
+    model, seen = Model(), []
+    optimizer = mg.optim.AdamW(model.parameters(), lr=0.01)
+
+    def loss_of(ids: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(model(ids).reshape(-1, 11), targets.reshape(-1))
+
+    run = mg.compile(loss_of) if compiled else loss_of
+    for step in range(steps):
+        ids = mg.randint(0, 11, (3 if step != 4 else 5, 7))
+        loss = run(ids, mg.randint(0, 11, ids.shape))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen += [bits(loss), *map(bits, model.parameters()), bits(mg.get_rng_state())]
+    return seen
+
+
+def test_training_is_the_same_bit_for_bit_dropout_included() -> None:
+    assert trained(compiled=True) == trained(compiled=False)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_long_sequence_whose_weights_are_computed_again(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minigrad.attention.KEEP", 0)
+    monkeypatch.setattr("minigrad.attention.ROWS", 3)
+    q, k, v = leaf(2, 7, 5), leaf(2, 11, 5), leaf(2, 11, 3)
+    bias = leaf(7, 11)
+
+    def f() -> Tensor:
+        return (F.scaled_dot_product_attention(q, k, v, bias if fused else None, is_causal=not fused) ** 2).sum()
+
+    g = mg.compile(f)
+    for _ in range(4):
+        assert gradients(g(), [q, k, v, bias]) == gradients(f(), [q, k, v, bias])
+        q.data, bias.data = q.data + 0.5, bias.data * 2
+
+
+def test_the_body_runs_twice_and_then_only_its_recording_plays() -> None:
+    w, count = leaf(3), SimpleNamespace(runs=0)
+
+    def f(x: Tensor) -> Tensor:
+        times(count)
+        return (x * w).sum()
+
+    g = mg.compile(f)
+    for i in range(5):
+        x = mg.randn(3)
+        assert bits(g(x)) == bits((x * w).sum())
+        assert count.runs == min(i + 1, 2)
+    for _ in range(3):
+        g(mg.randn(2, 3))  # another kind of call
+    assert count.runs == 4
+    for _ in range(3):
+        with mg.no_grad():
+            g(mg.randn(3))
+    assert count.runs == 6
+
+
+def test_what_python_sees_as_equal_is_another_argument() -> None:
+    seen = []
+    f = mg.compile(lambda x, c, flip=False: x * (7 if c is True else c) * (-1 if flip else 1))
+    x = mg.tensor([3, 5])
+    for c, flip in [*itertools.product((1, True, 1.0, 2.0, 0.0, -0.0), (True, False))] * 3:
+        y = f(x, c, flip=flip)
+        assert y.dtype == (mg.float32 if isinstance(c, float) else mg.int64)
+        seen.append(str(y.tolist()))
+    assert seen[:12] == seen[12:24] == seen[24:]
+    assert seen[0] == "[-3, -5]"
+    assert seen[2] == "[-21, -35]"
+    assert seen[9] == "[0.0, 0.0]"
+    assert seen[11] == "[-0.0, -0.0]"
+    g = mg.compile(lambda x, plus=0, times=1: x * times + plus)
+    assert [g(x, **{name: 2}).tolist() for name in ("plus", "times") * 4] == [[5, 7], [6, 10]] * 4
+
+
+def test_gradients_reach_arguments_and_what_they_were_made_from() -> None:
+    w, x = leaf(4, 3), leaf(5, 3)
+    f = mg.compile(lambda z: F.linear(z, w).tanh())
+    for _ in range(4):
+        fast, slow = f(f(x * 2)[:, :3]).exp().sum(), F.linear(F.linear(x * 2, w).tanh()[:, :3], w).tanh().exp().sum()
+        assert gradients(fast, [x, w]) == gradients(slow, [x, w])
+    assert mg.gradcheck(
+        mg.compile(lambda a, b: (a @ b).softmax(-1)),
+        (mg.randn(2, 3, dtype=mg.float64, requires_grad=True), mg.randn(3, 4, dtype=mg.float64, requires_grad=True)),
+    )
+
+
+# What is in use isn't overwritten -----------------------------------------------------------------------------
+
+
+def test_results_and_gradients_are_nobodys_memory() -> None:
+    w = leaf(3)
+    f = mg.compile(lambda x: x * w)
+    kept = [f(mg.tensor([float(i)] * 3)) for i in range(6)]
+    kept += [f(mg.tensor([float(i)] * 3)) for i in range(6)]  # more than there are recordings
+    for i, y in enumerate(kept):
+        assert bits(y) == bits(w * float(i % 6))
+    for y in reversed(kept):
+        y.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [30.0] * 3
+
+
+def test_the_next_call_changes_no_result_and_no_gradient_on_its_way() -> None:
+    w, x = leaf(3), leaf(3)
+    f = mg.compile(lambda z: z * w)
+    for _ in range(2):
+        f(x * 1).sum().backward()
+    with mg.no_grad():
+        for _ in range(2):
+            f(x)
+        y = f(x)
+        before = bits(y)
+        f(x * 5)
+    assert bits(y) == before
+
+    def disturbed(a: Any) -> Any:  # an op that calls the function while a gradient is on its way from there
+        def vjp(g: Any) -> Any:
+            for _ in range(3):
+                f(leaf(3) * 1).sum().backward()
+            return g
+
+        return a * 1, vjp
+
+    for _ in range(3):
+        x.grad = None
+        f(mg.apply(disturbed, x)).sum().backward()
+        assert bits(x.grad) == bits(w)
+
+
+def test_a_graph_can_be_walked_again_and_later() -> None:
+    w = leaf(3)
+    f = mg.compile(lambda x: (x * w * w).sum())
+    f(mg.ones(3)), f(mg.ones(3))
+    a = f(mg.full((3,), 2.0))
+    b = f(mg.full((3,), 5.0))
+    a.backward(retain_graph=True)
+    b.backward()
+    a.backward()
+    assert w.grad is not None
+    assert np.allclose(w.grad.numpy(), 2 * w.detach().numpy() * (2 + 5 + 2))
+    with pytest.raises(RuntimeError, match="used it up"):
+        a.backward()
+
+
+def test_losses_that_are_kept_hold_no_recording() -> None:
+    w, count = leaf(3), SimpleNamespace(runs=0)
+
+    def f(x: Tensor) -> Tensor:
+        times(count)
+        return (x * w).sum()
+
+    g, losses = mg.compile(f), []
+    for _ in range(20):
+        losses.append(g(mg.ones(3)))
+        losses[-1].backward()
+    assert count.runs == 2
+
+
+def test_many_that_wait_for_their_backward_run_as_they_are() -> None:
+    w, count = leaf(3), SimpleNamespace(runs=0)
+
+    def f(x: Tensor) -> Tensor:
+        times(count)
+        return (x * w).sum()
+
+    g = mg.compile(f)
+    waiting = [g(mg.full((3,), float(i))) for i in range(12)]
+    assert count.runs == 12  # each of the first needs a recording of its own
+    assert [kind.made for kind in g._variants[0].kinds.values()] == [4]
+    for y in waiting:
+        y.backward()
+    del waiting, y
+    g(mg.ones(3)), g(mg.ones(3))
+    assert count.runs == 12
+    assert w.grad is not None
+    assert w.grad.tolist() == [66.0] * 3
+
+
+def test_a_compiled_function_is_freed() -> None:
+    with soak.no_collector():
+        model = nn.Linear(3, 3)
+        f = mg.compile(model)
+        for _ in range(3):
+            f(mg.randn(2, 3)).sum().backward()
+        gone = [weakref.ref(model), weakref.ref(f)]
+        del model, f
+        assert [ref() for ref in gone] == [None, None]
+
+
+# What it reads changes ----------------------------------------------------------------------------------------
+
+
+def follows(f: Callable[..., Tensor], change: Callable[[], Any], *args: Tensor, leaves: Any = ()) -> None:
+    """After the change, the compiled function computes what the function does."""
+    g = mg.compile(f)
+    for _ in range(3):
+        g(*args)
+    for _ in range(3):
+        change()
+        for _ in range(3):
+            y, wanted = g(*args), f(*args)
+            assert bits(y) == bits(wanted)
+            assert y.requires_grad == wanted.requires_grad
+            if y.requires_grad:
+                assert gradients(y.sum(), [*leaves]) == gradients(wanted.sum(), [*leaves])
+    assert not g._why
+
+
+SCALE, TABLE = 2.0, [mg.ones(3)]
+
+
+def test_other_weights_other_constants_other_settings() -> None:
+    global SCALE
+    x, w, c = mg.randn(5, 3), leaf(3), mg.randn(3)
+    parts, names, number, chosen = [w, c], {"w": w}, SimpleNamespace(), w
+
+    def rebind() -> None:
+        nonlocal chosen
+        chosen = leaf(3)
+
+    def scale() -> None:
+        global SCALE
+        SCALE += 1
+
+    follows(lambda x: x * w, lambda: setattr(w, "data", w.data + 1), x, leaves=[w])
+    follows(lambda x: x * w + c, lambda: setattr(c, "data", c.data + 1), x, leaves=[w])
+    follows(lambda x: x * w * c.masked_fill(c > 0, 2.0), lambda: c.__setitem__(1, mg.randn(())), x, leaves=[w])
+    follows(lambda x: x * w, lambda: w.requires_grad_(not w.requires_grad), x, leaves=[])
+    w.requires_grad_()
+    follows(lambda x: x * chosen, rebind, x)
+    follows(lambda x: x * w * SCALE, scale, x, leaves=[w])
+    follows(lambda x: x * TABLE[0], lambda: TABLE.__setitem__(0, mg.randn(3)), x)
+    follows(lambda x: x * sum(parts), lambda: parts.append(mg.randn(3)), x, leaves=[w])
+    follows(lambda x: sum(x * v for v in names.values()), lambda: names.update(w=leaf(3)), x)
+    frozen = mg.randn(3)
+    follows(lambda x: x * frozen, lambda: frozen.requires_grad_(not frozen.requires_grad), x)
+    follows(lambda x: x * (w > 0), lambda: setattr(w, "data", -w.data), x)
+    number.w = w
+    follows(lambda x: x * number.w, lambda: setattr(w, "data", w.data + 1), x, leaves=[w])  # found where nobody looks for changes
+
+
+class Hidden:
+    __slots__ = ("w",)
+
+
+class Powers(nn.Module):
+    def __init__(self) -> None:
+        self.factors = [1.0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return sum((x * c for c in self.factors), x)
+
+
+def test_weights_nobody_finds_and_lists_that_grow() -> None:
+    hidden, x, powers = Hidden(), mg.randn(5, 3), Powers()
+    hidden.w = leaf(3)  # only its gradient leads there
+    follows(lambda x: x * hidden.w, lambda: setattr(hidden.w, "data", hidden.w.data + 1), x, leaves=[hidden.w])
+    follows(powers, lambda: powers.factors.append(2.0), x)
+
+
+def test_only_weights_that_are_read_are_copied() -> None:
+    model = [leaf(3), leaf(1000, 1000)]
+    f = mg.compile(lambda x: x * model[0])
+    for _ in range(3):
+        f(mg.ones(3))
+    (kind,) = f._variants[0].kinds.values()
+    assert [recording.leaves for recording in kind.ready] == [model[:1]]
+
+
+def test_arguments_with_and_without_gradient_and_weights_of_another_shape() -> None:
+    w, count = leaf(3), SimpleNamespace(runs=0)
+
+    def f(x: Tensor) -> Tensor:
+        times(count)
+        return (x * w).sum()
+
+    g = mg.compile(f)
+    for i in range(12):
+        x = mg.randn(3).requires_grad_(i % 3 == 0)
+        assert g(x).requires_grad
+        wanted, x.grad = gradients((x * w).sum(), [x] if i % 3 == 0 else []), None
+        assert gradients(g(x), [x] if i % 3 == 0 else []) == wanted
+    old, w.data, runs = w.data, np.ones((2, 3), np.float32), count.runs
+    for _ in range(3):
+        assert g(mg.ones(3)).item() == 6
+    assert count.runs == runs + 3  # as it is
+    w.data = old
+    g(mg.ones(3))
+    assert count.runs == runs + 3
+    w.data = np.ones((2, 3), np.float32)
+    for _ in range(20):
+        assert g(mg.ones(3)).item() == 6
+    assert count.runs == runs + 3 + 8 + 2  # recorded anew
+
+
+def test_modules_their_modes_and_parts() -> None:
+    model, ids = Model(), mg.randint(0, 11, (2, 5))
+    modes = itertools.cycle([False, True])
+    model.dropout.p = 0.0
+    follows(model, lambda: model.train(next(modes)), ids, leaves=[*model.parameters()])
+    follows(model, lambda: setattr(model, "out", nn.Linear(6, 11)), ids)
+    follows(model, lambda: setattr(model.out, "weight", nn.Parameter(mg.randn(11, 6))), ids)
+    follows(model.forward, lambda: setattr(model.out, "bias", None), ids)
+    state = Model().state_dict()
+    model.out = nn.Linear(6, 11)
+    follows(model, lambda: model.load_state_dict(state), ids, leaves=[*model.parameters()])
+    follows(model, lambda: setattr(model.attention, "causal", not model.attention.causal), ids, leaves=[*model.parameters()])
+    with mg.no_grad():
+        follows(model, lambda: setattr(model.out.weight, "data", model.out.weight.data + 1), ids)
+
+
+def test_eval_switches_dropout_off_in_a_compiled_model() -> None:
+    drop = nn.Dropout(0.5)
+    f = mg.compile(drop)
+    x = mg.ones(1000)
+    assert len({f(x).sum().item() for _ in range(6)}) > 3
+    drop.eval()
+    assert [f(x).sum().item() for _ in range(4)] == [1000.0] * 4
+
+
+def test_what_changes_again_and_again_is_no_longer_recorded() -> None:
+    state = {"step": 0}
+
+    def f(x: Tensor) -> Tensor:
+        state["step"] += 1000
+        return x * state["step"]
+
+    g, x = mg.compile(f), mg.ones(2)
+    with pytest.warns(UserWarning, match="compile: f runs as it is from now on: something that it reads .* is replaced each time"):
+        got = [g(x).tolist() for _ in range(99)]
+    assert got == [[1000.0 * (i + 1)] * 2 for i in range(99)]
+
+
+# What Python looks at -----------------------------------------------------------------------------------------
+
+
+def test_a_branch_on_numbers_takes_the_right_way_each_time() -> None:
+    w = leaf(3)
+
+    def f(x: Tensor) -> Tensor:
+        return (x * w).sum() if x.sum() > 0 else (x - w).sum() * float(x[0]) / x[1].item()
+
+    g = mg.compile(f)
+    for i in range(60):
+        x = mg.randn(3) if i % 5 else mg.ones(3)
+        assert gradients(g(x), [w]) == gradients(f(x), [w])
+
+
+def test_ignored_targets_and_other_counts() -> None:
+    w = leaf(4, 3)
+
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(F.linear(x, w), y)
+
+    g = mg.compile(f)
+    for i in range(40):
+        x, y = mg.randn(7, 3), mg.randint(0, 4, (7,))
+        if i > 20:
+            y[: i % 4] = -100
+        assert gradients(g(x, y), [w]) == gradients(f(x, y), [w])
+
+
+def test_what_is_picked_by_its_numbers_has_another_length() -> None:
+    def f(x: Tensor) -> Tensor:
+        return x[x > 0] * 2
+
+    g = mg.compile(f)
+    for i in range(60):
+        x = mg.arange(6).float() - float(i % 6)
+        assert bits(g(x)) == bits(f(x))
+
+
+def test_a_number_that_changes_for_good_is_recorded_anew() -> None:
+    count = SimpleNamespace(runs=0)
+
+    def f(x: Tensor) -> Tensor:
+        times(count)
+        return x if x.sum() > 0 else x * 2
+
+    g = mg.compile(f)
+    for sign in (1, -1):
+        for i in range(30):
+            x = mg.full((3,), float(sign * (i + 1)))
+            assert g(x).tolist() == (x if sign > 0 else x * 2).tolist()
+    assert count.runs == 2 + 8 + 2
+
+
+def test_large_scores_in_attention() -> None:
+    q = leaf(1, 5, 3)
+
+    def f() -> Tensor:
+        return F.scaled_dot_product_attention(q, q, q, is_causal=True).sum()
+
+    g = mg.compile(f)
+    for i in range(30):
+        q.data = mg.randn(1, 5, 3).data * (1000.0 if 3 < i < 20 else 1.0)
+        assert gradients(g(), [q]) == gradients(f(), [q])
+
+
+def test_looking_at_what_is_different_in_each_call_ends_in_a_warning() -> None:
+    g = mg.compile(lambda x: x * x.sum().item())
+    inputs = [mg.randn(3) for _ in range(200)]
+    with pytest.warns(UserWarning, match="different each time"):
+        got = [bits(g(x)) for x in inputs]
+    assert got == [bits(x * x.sum().item()) for x in inputs]
+
+
+def test_a_wrong_call_ends_in_its_own_error_and_the_next_goes_on() -> None:
+    w, count = leaf(4, 3), SimpleNamespace(runs=0)
+
+    def f(ids: Tensor) -> Tensor:
+        times(count)
+        return F.embedding(ids, w).sum()
+
+    g = mg.compile(f)
+    for _ in range(2):
+        for bad in ([4], [-1], [0.5]):
+            with pytest.raises((IndexError, TypeError)):
+                g(mg.tensor(bad))
+        for _ in range(4):
+            g(mg.tensor([3])).backward()
+    runs = count.runs
+    g(mg.tensor([3]))
+    assert count.runs == runs
+    assert not g._why
+
+
+# What can't be recorded ---------------------------------------------------------------------------------------
+
+
+def outside() -> Any:
+    w = leaf(3)
+    h = w * 2
+    return lambda x: (x * h).sum()
+
+
+def with_backward() -> Any:
+    w = leaf(3)
+
+    def f(x: Tensor) -> Tensor:
+        loss = (x * w).sum()
+        loss.backward()
+        return loss.detach()
+
+    return f
+
+
+def updating() -> Any:
+    w = leaf(3)
+
+    def f(x: Tensor) -> Tensor:
+        nonlocal w
+        with mg.no_grad():
+            w *= 0.5
+        return (x * w).sum()
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: lambda x: (x, x), "it returns tuple"),
+        (lambda: lambda x: x.sum().item(), "it returns float"),
+        (lambda: lambda x: x * mg.tensor(x.numpy()), "leave as a NumPy array"),
+        (outside, "a tensor that was computed outside of it"),
+        (lambda: lambda x: F.scaled_dot_product_attention(mg.ones(1, 3), x.reshape(1, 3), x.reshape(1, 3)), "that isn't traced"),
+        (with_backward, r"backward\(\) inside a compiled function"),
+        (updating, "it changes the data of a weight"),
+    ],
+    ids=["two-results", "a-number", "numpy", "outside", "constant-queries", "backward", "updating"],
+)
+def test_what_cannot_be_recorded_runs_as_it_is(make: Any, why: str) -> None:
+    mg.manual_seed(0)
+    f, x = make(), mg.tensor([1.0, 2.0, 4.0])
+    wanted = [f(x) for _ in range(4)]
+    mg.manual_seed(0)
+    g = mg.compile(make())
+    with pytest.warns(UserWarning, match=f"runs as it is from now on: .*{why}") as heard:
+        got = [g(x) for _ in range(4)]
+    assert len(heard) == 1
+    assert heard[0].filename == __file__
+    assert len(got) == len(wanted)
+    if make not in (outside, with_backward, updating):
+        assert str(got) == str(wanted)
+
+
+def test_lists_are_no_arguments() -> None:
+    f = mg.compile(lambda xs: xs[0] + xs[1])
+    with pytest.warns(UserWarning, match="an argument is list"):
+        assert f([mg.ones(2), mg.ones(2)]).tolist() == [2.0, 2.0]
+
+
+def test_too_many_kinds_of_calls() -> None:
+    f = mg.compile(lambda x, n: x * n)
+    with pytest.warns(UserWarning, match="its arguments have other shapes or values each time"):
+        assert [f(mg.ones(1), n).item() for n in range(70)] == list(range(70))
+
+
+def test_training_and_evaluation_in_turn_are_recorded_once_each() -> None:
+    drop, count, x = nn.Dropout(0.3), SimpleNamespace(runs=0), mg.ones(1000)
+
+    def f(x: Tensor) -> Tensor:
+        times(count)
+        return drop(x).sum()
+
+    g = mg.compile(f)
+    for _ in range(100):
+        drop.train()
+        assert g(x).item() != 1000
+        drop.eval()
+        assert g(x).item() == 1000
+    assert count.runs == 4
+
+
+def test_more_shapes_than_are_kept() -> None:
+    f = mg.compile(lambda x: x.sum())
+    for n in [*range(1, 200, 2), *range(1, 50)]:
+        for _ in range(3):
+            assert f(mg.ones(n)).item() == n
+    assert len(f._variants[0].kinds) == 64
+
+
+def test_a_tensor_that_was_kept_inside_says_so() -> None:
+    kept = SimpleNamespace()
+
+    def f(x: Tensor) -> Tensor:
+        kept.y = x * 2
+        return kept.y * 3
+
+    g = mg.compile(f)
+    assert [g(mg.ones(2)).tolist() for _ in range(3)] == [[6.0, 6.0]] * 3
+    with pytest.raises(Untraceable, match="the compiled function kept a tensor for later"):
+        kept.y + 1
+
+
+def test_an_error_while_recording_leaves_weights_and_random_numbers_as_they_were() -> None:
+    w, runs = leaf(3), SimpleNamespace(runs=0)
+    w.grad = mg.ones(3)
+
+    def f(x: Tensor) -> Tensor:
+        times(runs)
+        mg.rand(3)
+        if runs.runs == 2:
+            raise KeyboardInterrupt
+        return x * w
+
+    g, before = mg.compile(f), bits(w)
+    g(mg.ones(3))
+    state = bits(mg.get_rng_state())
+    with pytest.raises(KeyboardInterrupt):
+        g(mg.ones(3))
+    assert bits(w) == before
+    assert type(w.data) is np.ndarray
+    assert bits(w.grad) == bits(mg.ones(3))
+    assert bits(mg.get_rng_state()) == state
+    assert bits(g(mg.ones(3))) == bits(w * 1.0)
+    (w * 2).sum().backward()
+
+
+def test_inside_each_other_and_with_the_attributes_of_the_module() -> None:
+    model = nn.Linear(3, 3)
+    inner = mg.compile(model)
+    outer = mg.compile(lambda x: inner(inner(x)).sum())
+    assert [*inner.parameters()] == [*model.parameters()]
+    for _ in range(4):
+        x = mg.randn(2, 3)
+        assert gradients(outer(x), [*model.parameters()]) == gradients(model(model(x)).sum(), [*model.parameters()])
+
+    @mg.compile
+    def named(x: Tensor) -> Tensor:
+        """Its text."""
+        return x * 2
+
+    assert named.__name__ == "named"
+    assert named.__doc__ == "Its text."
+    assert "grad_fn=<compiled>" in repr([outer(mg.randn(2, 3)) for _ in range(3)][-1])
+
+
+def test_threads_play_recordings_of_their_own() -> None:
+    w, wrong = leaf(50), list[Any]()
+    f = mg.compile(lambda x: (x * w).sum())
+    for _ in range(3):
+        f(mg.ones(50))
+
+    def work(k: int) -> None:
+        for i in range(200):
+            x = mg.full((50,), float(k * 1000 + i))
+            if bits(f(x)) != bits((x * w).sum()):
+                wrong.append((k, i))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_memory_goes_from_hand_to_hand_and_views_cost_nothing() -> None:
+    tape, a = Tape(), np.arange(1000.0).reshape(20, 50)
+    x = first = tape.copied(a)
+    for _ in range(40):
+        x = (x + 1).T
+    assert len(tape.calls) == 40
+    rooms = {call.args[-1].base.__array_interface__["data"][0] for call in tape.calls}
+    assert len(rooms) == 2
+    for call in tape.calls:
+        call()
+    assert np.array_equal(x.array, a + 40)
+    assert np.array_equal(first.array, a)
+    assert (tape.copied(a).T + 1).strides == (a.T + 1).strides  # a result lies as it would
+
+
+def test_a_recording_can_not_be_read_from_another_thread() -> None:
+    tape = Tape()
+    x, found = tape.copied(np.ones(3)), list[BaseException]()
+
+    def read() -> None:
+        try:
+            x + 1
+        except Untraceable as error:
+            found.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert "being made in another thread" in str(found[0])
+
+
+def test_nothing_is_said_where_all_is_well() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f = mg.compile(lambda x: (x / 0).log().sum())
+        for _ in range(4):
+            assert f(mg.ones(3) * 0).isnan().item()
