@@ -60,7 +60,7 @@ def _attention(
     q: Array, k: Array, v: Array, bias: Array | None, scale: float, hidden: Array | None, offset: int | None
 ) -> tuple[Array, Callable[..., list[Array]]]:
     n, m, lead, wide_bias = q.shape[-2], k.shape[-2], q.shape[:-2], None
-    q = q * scale
+    q = q if scale == 1 else q * scale
     if bias is not None or hidden is not None or not lead == k.shape[:-2] == v.shape[:-2]:
         masks = [x for x in (bias, hidden) if x is not None]
         try:
@@ -130,7 +130,8 @@ def _attention(
                 stretched = tuple(i for i, length in enumerate(dbias.shape) if length == 1)
                 place = tuple(slice(None) if i in stretched else part for i, part in enumerate(pairs))
                 dbias[place] += ds.sum(axis=stretched, keepdims=True)
-        dq *= scale  # in dK it is, with q
+        if scale != 1:
+            dq *= scale  # in dK it is, with q
         return [dq, dk, dv] if dbias is None else [dq, dk, dv, dbias]
 
     return y, backward
@@ -145,7 +146,8 @@ def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_
     """
     d, tokens = x.shape[-1], x.reshape(-1, x.shape[-1])
     in_heads = (*x.shape[:-1], num_heads, d // num_heads)
-    w = np.concatenate([w_q, w_k, w_v])  # (3 d, d)
+    scale = 1 / math.sqrt(d // num_heads)
+    w = np.concatenate([w_q * scale, w_k, w_v])  # (3 d, d); the scores' scale is in it, so no pass over them is needed
     qkv = dot(tokens, w.T)  # (tokens, 3 d)
 
     def split(rows: Array) -> Array:
@@ -156,7 +158,7 @@ def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_
         return [parts[..., i, :, :].swapaxes(-2, -3) for i in range(3)]
 
     q, k, v = thirds(qkv)
-    heads, to_heads = _attention(q, k, v, None, 1 / math.sqrt(d // num_heads), None, 0 if causal else None)
+    heads, to_heads = _attention(q, k, v, None, 1.0, None, 0 if causal else None)
     merged = heads.swapaxes(-2, -3).reshape(tokens.shape)  # (..., h, t, d_head) -> (tokens, d)
 
     def backward(g: Array) -> list[Array]:
@@ -164,6 +166,7 @@ def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_
         g_qkv = np.empty_like(qkv)
         to_heads(split(g.dot(w_o)), *thirds(g_qkv))
         dw = g_qkv.T.dot(tokens)  # (3 d, d)
+        dw[:d] *= scale
         return [g_qkv.dot(w).reshape(x.shape), dw[:d], dw[d : 2 * d], dw[2 * d :], g.T.dot(merged)]
 
     return dot(merged, w_o.T).reshape(x.shape), *at_once(backward, 5)

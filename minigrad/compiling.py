@@ -190,8 +190,8 @@ class _Recording:
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
-        mode.tape = tape
         try:
+            mode.tape = tape
             set_all([(leaf, "_data", place) for leaf, place in places.items()])
             y = call(inputs)
             if not all(map(operator.is_, map(_DATA, leaves), places.values())):
@@ -209,6 +209,7 @@ class _Recording:
         self.leaves = [leaf for leaf, place in places.items() if place.memory.read]
         both = [*inputs, *self.leaves]
         self.places = [plain(x._data) for x in inputs] + [places[leaf].array for leaf in self.leaves]
+        self.sorts = list(map(_SORT, both))
         self.reached = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
         self.passed_on = sum(i < len(inputs) for i in self.reached)  # gradients of arguments; the engine copies those of leaves
         self.gradients = [plain(found[both[i]]) for i in self.reached]
@@ -222,12 +223,10 @@ class _Recording:
 
     def play(self, arguments: list[Tensor], ready: list[_Recording]) -> Tensor:
         inputs = [*arguments, *self.leaves]
-        for place, x in zip(self.places, inputs, strict=True):
-            array = x._data
-            if array.shape != place.shape or array.dtype is not place.dtype:
-                ready.append(self)
-                raise Changed  # the weight was given other data
-            np.copyto(place, array)
+        if list(map(_SORT, inputs)) != self.sorts:  # a weight was given other data
+            ready.append(self)
+            raise Changed
+        any(map(np.copyto, self.places, map(_DATA, inputs)))  # any() goes to the end, for copyto answers None
         return apply(self, *[inputs[i] for i in self.reached], ready=ready)
 
     def __call__(self, *arrays: Array, ready: list[_Recording]) -> Result:
@@ -362,6 +361,7 @@ class _Variant:
 
 
 _CELL, _FLAG, _DATA = map(operator.attrgetter, ("cell_contents", "_requires_grad", "_data"))
+_SORT = operator.attrgetter("_data.shape", "_data.dtype")
 
 
 def _names(code: types.CodeType) -> set[str]:

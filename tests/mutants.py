@@ -165,7 +165,7 @@ TABLE = {
         ("y if y.flags.c_contiguous else y.copy()", "y", "reductions of a transposed tensor: not in rows"),
     ],
     "minigrad/attention.py": [
-        ("    q = q * scale\n", "", "scores and dK not scaled"),
+        ("q if scale == 1 else q * scale", "q", "scores and dK not scaled"),
         ("s += wide_bias[pairs]", "s -= wide_bias[pairs]", "bias subtracted"),
         ("where=hidden[pairs]", "where=~hidden[pairs]", "mask inverted"),
         ("np.arange(first, m) > np.arange(offset", "np.arange(first, m) >= np.arange(offset", "a query doesn't see itself"),
@@ -180,7 +180,8 @@ TABLE = {
         ("ds -= D[rows]", "ds *= 1 - p", "softmax's gradient: only the diagonal"),
         ("dq *= scale", "pass", "dQ not scaled"),
         ("if 0 in lead:", "if False:", "an empty batch ends in NumPy's words"),
-        ("None, 1 / math.sqrt(d // num_heads)", "None, 1 / math.sqrt(d)", "many heads: scaled by d_model"),
+        ("scale = 1 / math.sqrt(d // num_heads)", "scale = 1 / math.sqrt(d)", "many heads: scaled by d_model"),
+        ("        dw[:d] *= scale\n", "", "many heads: gradient of W_q without the scale"),
         ("None, 0 if causal else None)", "None, 0)", "many heads: always causal"),
         ("merged = heads.swapaxes(-2, -3).reshape(tokens.shape)", "merged = heads.reshape(tokens.shape)",
          "many heads: merged as they stand"),
