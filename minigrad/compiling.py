@@ -46,7 +46,7 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is;
     - what can't be recorded runs as it is, after one warning that says why: several results, `numpy()` inside, a tensor
       that was computed outside. Random numbers of other libraries can't be noticed: they'd stay what they were.
-    A recording keeps its arrays: about the memory of the graph. While it is made, no other thread can use the same weights.
+    A recording keeps its arrays: about the memory of the graph. While it is made, other threads can't use the same weights except through compiled functions.
     """
     if not callable(function):
         raise TypeError(f"compile takes a function or a module, got {short(function)}")
@@ -223,10 +223,11 @@ class _Recording:
 
     def play(self, arguments: list[Tensor], ready: list[_Recording]) -> Tensor:
         inputs = [*arguments, *self.leaves]
-        if list(map(_SORT, inputs)) != self.sorts:  # a weight was given other data
-            ready.append(self)
-            raise Changed
-        any(map(np.copyto, self.places, map(_DATA, inputs)))  # any() goes to the end, for copyto answers None
+        with self.lock:  # not while another thread records with these weights
+            if list(map(_SORT, inputs)) != self.sorts:  # a weight was given other data
+                ready.append(self)
+                raise Changed
+            any(map(np.copyto, self.places, map(_DATA, inputs)))  # any() goes to the end, for copyto answers None
         return apply(self, *[inputs[i] for i in self.reached], ready=ready)
 
     def __call__(self, *arrays: Array, ready: list[_Recording]) -> Result:
