@@ -12,6 +12,7 @@ import operator
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from .arguments import short
 from .attention import at_once
 from .creation import get_rng_state, set_rng_state
 from .ops import Array, Result
-from .tape import Call, Changed, Tape, Untraceable, plain
+from .tape import Call, Changed, Tape, Untraceable, described, plain
 from .tensor import Tensor, apply, mode, quiet, set_all, wrap
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
@@ -46,7 +47,8 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is;
     - what can't be recorded runs as it is, after one warning that says why: several results, `numpy()` inside, a tensor
       that was computed outside. Random numbers of other libraries can't be noticed: they'd stay what they were.
-    A recording keeps its arrays: about the memory of the graph. While it is made, other threads can't use the same weights except through compiled functions.
+    A recording keeps its arrays: about the memory of the graph. While it is made, other threads can't use the same weights, except
+    through compiled functions.
     """
     if not callable(function):
         raise TypeError(f"compile takes a function or a module, got {short(function)}")
@@ -65,6 +67,16 @@ class Compiled:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
+
+    def __repr__(self) -> str:
+        """What is played: the calls of NumPy, with the shapes of the arrays they read and write."""
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        lines = [f"compiled {name}" + f", which runs as it is: {self._why}" * bool(self._why)]
+        for kind in self._variants[0].kinds.values() if self._variants else ():
+            for recording in kind.ready[:1]:
+                for way, calls in (("forward", recording.forward), ("backward", recording.backward)):
+                    lines += [f"{way}, {len(calls)} calls:", *(f"    {described(call)}" for call in calls)]
+        return "\n".join(lines)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if self._why or mode.tape:
@@ -111,10 +123,10 @@ class Compiled:
                 raise
             self._unserved = kind.misses = 0
             return y
-        if kind.made == WAITING:  # so many results wait for their backward() that this one need not be fast
+        if len(kind.alive) == WAITING:  # so many results wait for their backward() that this one need not be fast
             return self._function(*args, **options)
         recording = _Recording(functools.partial(_with, self._function, args, options), tensors, kind.leaves)
-        kind.made += 1
+        kind.alive.add(recording)
         self._unserved += 1
         return recording.play(tensors, kind.ready)
 
@@ -152,8 +164,9 @@ class _Kind:
     """Calls of one kind: the weights they may read, and their recordings that are not in use."""
 
     def __init__(self, leaves: list[Tensor]) -> None:
-        self.leaves, self.made, self.misses = leaves, 0, 0
+        self.leaves, self.misses = leaves, 0
         self.ready: list[_Recording] = []
+        self.alive = weakref.WeakSet[_Recording]()  # with those that are in use
 
 
 class _Lease:
@@ -163,7 +176,8 @@ class _Lease:
         self.recording, self.ready = recording, ready
 
     def __del__(self) -> None:
-        self.ready.append(self.recording)
+        if hasattr(self, "ready"):  # Ctrl-C may come before
+            self.ready.append(self.recording)
 
 
 class _Recording:
@@ -174,38 +188,38 @@ class _Recording:
 
     def __init__(self, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: list[Tensor]) -> None:
         with self.lock:
+            tape, random = Tape(), get_rng_state()
+            before = [(mode, "tape", None), (tape, "thread", 0), *((leaf, "_data", leaf._data) for leaf in leaves)]
             try:
-                self._record(call, arguments, leaves)
-            except _Refused:
-                raise
+                try:
+                    self._record(tape, call, arguments, leaves)
+                finally:
+                    set_all(before)
+                    set_rng_state(random)
             except Untraceable as error:
                 raise _Refused(str(error)) from error
             except Exception as error:
-                raise _Refused(f"{type(error).__name__}: {error}") from error
+                raise error if isinstance(error, _Refused) else _Refused(f"{type(error).__name__}: {error}") from error
+            finally:  # once more: Ctrl-C may have come where this was being done
+                set_all(before)
+                set_rng_state(random)
+            self._check()
+            set_rng_state(random)
 
-    def _record(self, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: list[Tensor]) -> None:
-        tape, random = Tape(), get_rng_state()
-        before = [(leaf, "_data", leaf._data) for leaf in leaves]
+    def _record(self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: list[Tensor]) -> None:
         places = {leaf: tape.copied(leaf._data) for leaf in leaves}
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
-        try:
-            mode.tape = tape
-            set_all([(leaf, "_data", place) for leaf, place in places.items()])
-            y = call(inputs)
-            if not all(map(operator.is_, map(_DATA, leaves), places.values())):
-                raise _Refused("it changes the data of a weight")
-            self.forward, tape.calls = tape.calls, []
-            self.value = plain(y._data)
-            seed = tape.copied(np.ones_like(self.value))
-            found = dict(quiet.copy().run(y._walk, seed, True)) if y._requires_grad else {}
-            self.backward, self.seed = tape.calls, seed.array
-        finally:
-            mode.tape = None
-            tape.close()
-            set_all(before)
-            set_rng_state(random)
+        set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items())])
+        y = call(inputs)
+        if not all(map(operator.is_, map(_DATA, leaves), places.values())):
+            raise _Refused("it changes the data of a weight")
+        self.forward, tape.calls = tape.calls, []
+        self.value = plain(y._data)
+        seed = tape.copied(np.ones_like(self.value))
+        found = dict(quiet.copy().run(y._walk, seed, True)) if y._requires_grad else {}
+        self.backward, self.seed = tape.calls, seed.array
         self.leaves = [leaf for leaf, place in places.items() if place.memory.read]
         both = [*inputs, *self.leaves]
         self.places = [plain(x._data) for x in inputs] + [places[leaf].array for leaf in self.leaves]
@@ -213,11 +227,13 @@ class _Recording:
         self.reached = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
         self.passed_on = sum(i < len(inputs) for i in self.reached)  # gradients of arguments; the engine copies those of leaves
         self.gradients = [plain(found[both[i]]) for i in self.reached]
+
+    def _check(self) -> None:
+        """Play it once, for the inputs with which it was recorded."""
         recorded = [x.copy() for x in (self.value, *self.gradients)]
         quiet.copy().run(_play, self.forward)
         np.copyto(self.seed, 1)
         quiet.copy().run(_play, self.backward)
-        set_rng_state(random)
         if not all(map(_same_bits, recorded, (self.value, *self.gradients))):
             raise _Refused("played again with the same inputs, it computes something else")
 

@@ -48,10 +48,12 @@ class _Memory:
 
     def __init__(self, size: int, free: dict[int, list[Array]]) -> None:
         shelf = free.setdefault(size, [])
-        self.shelf, self.room, self.read = shelf, shelf.pop() if shelf else np.empty(size, np.uint8), False
+        self.room, self.read = shelf.pop() if shelf else np.empty(size, np.uint8), False
+        self.shelf = shelf
 
     def __del__(self) -> None:
-        self.shelf.append(self.room)
+        if hasattr(self, "shelf"):  # Ctrl-C may come before
+            self.shelf.append(self.room)
 
 
 class Tape:
@@ -60,11 +62,7 @@ class Tape:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.free: dict[int, list[Array]] = {}
-        self.thread = threading.get_ident()
-
-    def close(self) -> None:
-        """Record no more."""
-        self.thread = 0
+        self.thread = threading.get_ident()  # the one that records; 0: none any more
 
     def copied(self, array: Array) -> Traced:
         """A traced array with these numbers in it, which nothing on the tape writes: the place of an input."""
@@ -232,5 +230,24 @@ def _same(value: Any, read: Callable[..., Any], array: Array, *args: Any) -> Non
         raise Changed
 
 
+def described(call: Call) -> str:
+    """A call of a tape in words: the function, and the shapes of the arrays it reads and, at the end, writes."""
+    function, args = call.func, [*call.args, *call.keywords.values()]  # type: ignore[attr-defined]
+    if function is _same:
+        value, function, *args = args
+        return f"{_name(function).strip('_')} {' '.join(_shapes(args))}: still {value}?"
+    if function is _refill:
+        place, function, args, options = args
+        args = [*args, *options.values(), place]
+    return " ".join([_name(function), *_shapes(args)])
+
+
+def _shapes(args: Any) -> list[str]:
+    parts = [x if isinstance(x, tuple) else (x,) for x in args]  # an index may be a tuple
+    return [str(x.shape) for part in parts for x in part if isinstance(x, np.ndarray)]
+
+
 def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", repr(function))
+    name: str = getattr(function, "__name__", repr(function))
+    owner = getattr(function, "__self__", None)
+    return f"{owner.__name__}.{name}" if isinstance(owner, np.ufunc) else name  # add.reduce

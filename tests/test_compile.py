@@ -233,7 +233,7 @@ def test_many_that_wait_for_their_backward_run_as_they_are() -> None:
     g = mg.compile(f)
     waiting = [g(mg.full((3,), float(i))) for i in range(12)]
     assert count.runs == 12  # each of the first needs a recording of its own
-    assert [kind.made for kind in g._variants[0].kinds.values()] == [4]
+    assert [len(kind.alive) for kind in g._variants[0].kinds.values()] == [4]
     for y in waiting:
         y.backward()
     del waiting, y
@@ -623,6 +623,32 @@ def test_an_error_while_recording_leaves_weights_and_random_numbers_as_they_were
     assert bits(mg.get_rng_state()) == state
     assert bits(g(mg.ones(3))) == bits(w * 1.0)
     (w * 2).sum().backward()
+
+
+def test_a_recording_says_what_it_plays() -> None:
+    w = leaf(3, 2)
+
+    def loss(x: Tensor) -> Tensor:
+        return (x @ w).T.exp().sum() / 2.0
+
+    f = mg.compile(loss)
+    assert repr(f) == "compiled loss"
+    for _ in range(3):
+        f(mg.randn(5, 3)).backward()
+    forward = ["matmul (5, 3) (3, 2) (5, 2)", "exp (2, 5) (2, 5)", "sum (2, 5) ()", "divide () () ()"]
+    backward = ["divide () () ()", "setitem (2, 5) ()", "multiply (2, 5) (2, 5) (2, 5)", "matmul (3, 5) (5, 2) (3, 2)"]
+    lines = ["compiled loss", "forward, 4 calls:", *("    " + c for c in forward), "backward, 4 calls:", *("    " + c for c in backward)]
+    assert repr(f) == "\n".join(lines)
+    g = mg.compile(lambda ids: F.embedding(ids, w)[ids > 0].mean(0).sum())
+    for _ in range(3):
+        g(mg.tensor([0, 2, 1])).backward()
+    assert "    reach (3,): still False?" in repr(g)
+    assert "    getitem (3, 2) (3,) (2, 2)" in repr(g)
+    assert "    add.at (6,) (6,) (6,)" in repr(g)
+    h = mg.compile(lambda x: (x, x))
+    with pytest.warns(UserWarning, match="returns tuple"):
+        h(w)
+    assert repr(h).startswith("compiled <lambda>, which runs as it is: it returns tuple")
 
 
 def test_inside_each_other_and_with_the_attributes_of_the_module() -> None:
