@@ -66,7 +66,15 @@ class Compiled:
         functools.update_wrapper(self, function, updated=())
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_function":  # of a copy that has nothing yet
+            raise AttributeError(name)
         return getattr(self._function, name)
+
+    def __reduce__(self) -> Any:  # copy.deepcopy and pickle: recordings are made anew
+        return compile, (self._function,)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        raise TypeError(f"compile: not above a method of a class; compile an object, {owner.__name__.lower()} = minigrad.compile(...)")
 
     def __repr__(self) -> str:
         """What is played: the calls of NumPy, with the shapes of the arrays they read and write."""

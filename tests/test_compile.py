@@ -1,6 +1,8 @@
 """`minigrad.compile`: what is played must be what the function computes, whatever changes around it."""
 
+import copy
 import itertools
+import pickle
 import threading
 import warnings
 import weakref
@@ -668,6 +670,23 @@ def test_inside_each_other_and_with_the_attributes_of_the_module() -> None:
     assert named.__name__ == "named"
     assert named.__doc__ == "Its text."
     assert "grad_fn=<compiled>" in repr([outer(mg.randn(2, 3)) for _ in range(3)][-1])
+
+
+def test_copies_and_methods() -> None:
+    model = mg.compile(nn.Linear(3, 2))
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert [bits(p) for p in twin.parameters()] == [bits(p) for p in model.parameters()]
+        assert twin.weight is not model.weight
+        for _ in range(3):
+            assert bits(twin(mg.ones(3))) == bits(model(mg.ones(3)))
+    with pytest.raises((TypeError, RuntimeError)) as error:  # Python 3.11 wraps it
+
+        class Wrong(nn.Module):
+            @mg.compile
+            def forward(self, x: Tensor) -> Tensor:
+                return x
+
+    assert "wrong = minigrad.compile(...)" in str(error.value.__cause__ or error.value)
 
 
 def test_threads_play_recordings_of_their_own() -> None:
