@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from minigrad import Tensor, as_tensor
 from minigrad.arguments import listed, short, suggest
 from minigrad.optim import zero_grads
+from minigrad.surroundings import Standing
 from minigrad.tensor import set_all
 
 
@@ -214,6 +215,7 @@ class Module:
 
 
 def _found(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    value = value._function if isinstance(value, Standing) else value  # minigrad.compile(module)
     if isinstance(value, Tensor | Module):
         yield name, value
     elif isinstance(value, list | tuple | dict):

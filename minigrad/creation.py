@@ -123,11 +123,13 @@ def full_like(input: Tensor, fill_value: Any, dtype: Any = None, requires_grad: 
 def manual_seed(seed: int) -> None:
     """Restart the random generator: the same seed gives the same numbers, on every run and machine."""
     number = integer(seed, "manual_seed: the seed")
+    _not_recorded()
     _generator.seed([number % 2**32, number // 2**32 % 2**32] if not 0 <= number < 2**32 else number)
 
 
 def get_rng_state() -> Tensor:
     """Where the random generator stands, as 628 integers to save and to hand to `set_rng_state`."""
+    _not_recorded()
     _, keys, position, has_spare, spare = _generator.get_state(legacy=True)
     return wrap(np.concatenate([keys, [position, has_spare], np.frombuffer(np.float64(spare).tobytes(), np.uint32)]).astype(int64))
 
@@ -138,8 +140,14 @@ def set_rng_state(state: Tensor) -> None:
     whole = numbers.shape == (628,) and numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < 2**32
     if not whole or numbers[624] > 624 or numbers[625] > 1:  # NumPy would read past the end of its keys
         raise ValueError(f"set_rng_state: needs the 628 integers that get_rng_state() gave, got {short(state)}")
+    _not_recorded()
     spare = np.frombuffer(numbers[626:].astype(np.uint32).tobytes(), np.float64)[0]
     _generator.set_state(("MT19937", numbers[:624].astype(np.uint32), int(numbers[624]), int(numbers[625]), float(spare)))
+
+
+def _not_recorded() -> None:
+    if mode.tape:
+        raise mode.tape.refused("it reads or sets the state of the random generator")
 
 
 def rand(*size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -157,7 +165,7 @@ def randn(*size: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 def _drawn(draw: Callable[..., Any], *args: Any) -> Array:
     """Random numbers; in a recording (compiling.py) new ones each time it is played. All that are drawn come this way."""
-    return mode.tape.record(draw, args, {}) if mode.tape else np.asarray(draw(*args))
+    return mode.tape.draw(draw, args) if mode.tape else np.asarray(draw(*args))
 
 
 def _float(dtype: Any, op: str) -> np.dtype[Any]:

@@ -32,6 +32,10 @@ _TAKE_OUT = frozenset(  # functions that write into `out`
     if hasattr(room, name)
 )
 _COPIES = frozenset([np.ndarray.copy, np.ndarray.astype, np.ndarray.reshape, np.ndarray.ravel])
+_VIEWS = frozenset(  # functions that may look at the same memory in another way
+    ["astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "diagonal", "expand_dims", "flip", "getitem", "moveaxis"]
+    + ["permute_dims", "ravel", "reshape", "rollaxis", "squeeze", "swapaxes", "transpose", "view"]
+)
 
 
 class Changed(Exception):  # noqa: N818  nothing went wrong
@@ -63,6 +67,18 @@ class Tape:
         self.calls: list[Call] = []
         self.free: dict[int, list[Array]] = {}
         self.thread = threading.get_ident()  # the one that records; 0: none any more
+        self.drew = False  # whether random numbers were drawn
+        self.refusal = ""  # why this can't be a recording, if it can't
+
+    def refused(self, why: str) -> Untraceable:
+        """An error that is remembered: the function may catch it and go on."""
+        self.refusal = why
+        return Untraceable(why)
+
+    def draw(self, function: Callable[..., Any], args: Any) -> Any:
+        """Random numbers, new ones each time the tape is played."""
+        self.drew = True
+        return self.record(function, args, {})
 
     def copied(self, array: Array) -> Traced:
         """A traced array with these numbers in it, which nothing on the tape writes: the place of an input."""
@@ -91,14 +107,16 @@ class Tape:
         target = args[0] if result is None else out[0] if isinstance(out, tuple) else out
         if target is not None:  # it wrote into one of its arguments
             if not isinstance(target, Traced):
-                raise Untraceable(f"{_name(function)} writes into an array that isn't traced: make it with np.empty_like or zeros_like")
+                raise self.refused(f"{_name(function)} writes into an array that isn't traced: make it with np.empty_like or zeros_like")
             self._note(function, given, named, None if result is None else target.array)
             return None if result is None else target
         if isinstance(result, tuple | list):
-            raise Untraceable(f"{_name(function)} has several results, which a recording can't take")
+            raise self.refused(f"{_name(function)} has several results, which a recording can't take")
         value = np.asarray(result)
         for x in traced:
             if value.size and np.may_share_memory(value, x.array):
+                if _name(function) not in _VIEWS:
+                    raise self.refused(f"{_name(function)} writes into one of its arguments, or keeps it; for an output write out=...")
                 return Traced(value, self, x.memory)  # a view: nothing was computed
         place = self._placed(value)
         np.copyto(place.array, value)
@@ -136,11 +154,10 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return self.tape.record(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: dict[str, Any]) -> Any:
-        if function in (np.empty_like, np.zeros_like, np.ones_like, np.full_like):  # the calls that fill it come after it
+        if function in (np.empty_like, np.zeros_like, np.ones_like):  # the calls that fill it come after it
             place = self.tape._placed(function(*_untraced(args, []), **options))
             if function is not np.empty_like:
-                value = function(*_untraced(args, []), **options)
-                place.tape.record(np.copyto, (place, value.flat[0] if value.size else 0), {})
+                self.tape.record(np.copyto, (place, int(function is np.ones_like)), {})
             return place
         return self.tape.record(function, args, options)
 
@@ -164,7 +181,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        raise Untraceable("numbers that are computed in it leave as a NumPy array, or pick from a constant array")
+        raise self.tape.refused("numbers that are computed in it leave as a NumPy array, or pick from a constant array")
 
     # What Python looks at -------------------------------------------------------------------------------------
 
@@ -172,8 +189,12 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """read(array, *args), which must be the same when the tape is played."""
         value = read(self.array, *args)
         self.memory.read = True
-        self.tape.calls.append(functools.partial(_same, value, read, self.array, *args))
+        self.tape.calls.append(functools.partial(_same, _exactly(value), read, self.array, *args))
         return value
+
+    def picked_from(self, table: Array) -> Any:
+        """The rows of a constant array with these numbers, which NumPy wouldn't ask us for."""
+        return self.tape.record(np.take, (table, self), {"axis": 0})
 
     def item(self) -> Any:
         return self.look(np.ndarray.item)
@@ -226,8 +247,17 @@ def _refill(place: Array, function: Callable[..., Any], args: Any, options: dict
 
 
 def _same(value: Any, read: Callable[..., Any], array: Array, *args: Any) -> None:
-    if read(array, *args) != value:
+    if _exactly(read(array, *args)) != value:
         raise Changed
+
+
+def _exactly(x: Any) -> Any:
+    return x.hex() if isinstance(x, float) else x  # 0.0 == -0.0
+
+
+def decides(call: Call) -> bool:
+    """Whether this call is Python's look at something."""
+    return call.func is _same  # type: ignore[attr-defined]
 
 
 def described(call: Call) -> str:

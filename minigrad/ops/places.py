@@ -46,7 +46,7 @@ def getitem(x: Array, index: Any) -> Result:
     return x[index] if simple else in_rows(x[index]), dx
 
 
-def take(x: Array, ids: Array) -> Result:
+def take(x: Array, ids: Any) -> Result:
     """y = x[ids], a row for each id,  (v, ...), (...) -> (..., ...).   dx = zeros with each row of g added to the row it is of"""
 
     def dx(g: Array) -> Any:
@@ -56,7 +56,7 @@ def take(x: Array, ids: Array) -> Result:
         np.add.at(out.reshape(-1), places.reshape(-1), g.reshape(-1))
         return out
 
-    return x.take(ids, axis=0) if type(ids) is np.ndarray else np.take(x, ids, axis=0), dx  # see arrays.dot
+    return x.take(ids, axis=0) if type(ids) is np.ndarray else ids.picked_from(x), dx  # in a recording (tape.py)
 
 
 def scatter(x: Array, source: Array, index: Any) -> Result:

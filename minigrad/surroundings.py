@@ -1,0 +1,146 @@
+"""What a function reads besides its arguments, and whether any of it is another object now: for compiling.py."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+import sys
+import types
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from .tensor import Tensor
+
+LIBRARIES = {"minigrad", "layers", "numpy", *sys.stdlib_module_names}  # what they read of their own doesn't change
+LONG = 1000  # lists and dicts with more items are taken as they are
+
+
+class Standing:
+    """Something that stands for a function."""
+
+    _function: Callable[..., Any]
+
+
+class Surroundings:
+    """All that a function reaches: by its closure and defaults, by the globals that its code names, and from there by modules,
+    objects, lists, dicts and further functions. Of objects that aren't modules (an optimizer, say) only attributes count that
+    some code in reach names, and nothing counts inside libraries."""
+
+    def __init__(self, function: Any) -> None:
+        self._named: set[str] = set()
+        self._walk(function)
+        self._walk(function)  # once more, now that it is known which names the code reads
+        self.lengths = list(map(len, self.containers))
+        self.before = list(self._now())
+
+    def unchanged(self) -> bool:
+        try:
+            return list(map(len, self.containers)) == self.lengths and all(map(operator.is_, self._now(), self.before))
+        except ValueError:  # a variable of the closure was deleted
+            return False
+
+    def _now(self) -> Iterator[Any]:
+        return itertools.chain(
+            itertools.chain.from_iterable(self.containers),
+            map(_CELL, self.cells),
+            map(_DEFAULTS, self.functions),
+            *(map(space.get, names) for space, names in self.spaces),
+            map(_FLAG, self.tensors),
+            map(_DATA, self.constants),
+        )
+
+    def _walk(self, function: Any) -> None:
+        self.leaves: set[Tensor] = set()  # weights: tensors that require a gradient
+        self.reached: set[Tensor] = set()
+        self.stores: list[Any] = []  # dicts, lists and sets, in which something could be put
+        self.tensors: list[Tensor] = []
+        self.constants: list[Tensor] = []
+        self.containers: list[Collection[Any]] = []
+        self.cells: list[types.CellType] = []
+        self.functions: list[types.FunctionType] = []
+        self.spaces: list[tuple[dict[str, Any], list[str]]] = []
+        todo, seen = [(function, True)], set[tuple[int, bool]]()
+        while todo:
+            x, watched = todo.pop()
+            if (id(x), watched) not in seen and (id(x), True) not in seen:
+                seen.add((id(x), watched))
+                todo += self._parts(x, watched)
+
+    def _parts(self, x: Any, watched: bool) -> list[tuple[Any, bool]]:
+        """What is in x, and whether to watch it."""
+        if isinstance(x, Tensor):
+            self.reached.add(x)
+            if x._requires_grad and x._op is None:
+                self.leaves.add(x)
+            self.tensors += [x] * watched
+            self.constants += [x] * (watched and not x._requires_grad)
+            return []
+        if isinstance(x, types.FunctionType):
+            cells = [cell for cell in x.__closure__ or () if cell != types.CellType()]
+            self.cells += cells * watched
+            self.functions += [x] * watched
+            parts = [*map(_CELL, cells), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+            if not _in_library(x.__module__):
+                self._named |= _names(x.__code__)
+                parts += self._read(x.__globals__, watched)
+            return [(part, watched) for part in parts]
+        if isinstance(x, types.ModuleType):
+            return [] if _in_library(x.__name__) else [(part, watched) for part in self._read(vars(x), watched)]
+        if isinstance(x, type):
+            kinds = [kind for kind in x.__mro__ if not _in_library(kind.__module__)]
+            self.containers += [vars(kind).values() for kind in kinds] * watched
+            return [(part, watched) for kind in kinds for part in vars(kind).values()]
+        if isinstance(x, Standing):
+            return [(x._function, watched)]
+        if isinstance(x, types.MethodType):
+            return [(x.__self__, watched), (x.__func__, watched)]
+        if isinstance(x, functools.partial):
+            return [(part, watched) for part in (x.func, x.args, x.keywords)]
+        if isinstance(x, dict | list | tuple | set | frozenset):
+            if len(x) > LONG:
+                return []
+            self.stores += [x] * (not isinstance(x, tuple | frozenset))
+            sides: list[Any] = [x.keys(), x.values()] if isinstance(x, dict) else [x]
+            self.containers += sides * watched
+            return [(part, watched) for part in sides[-1]]
+        if hasattr(x, "__dict__"):
+            fields = vars(x)
+            self.stores.append(fields)
+            if hasattr(x, "named_parameters"):  # a module
+                self.containers += [fields.values()] * watched
+                return [(part, watched) for part in (*fields.values(), type(x))]
+            self._read(fields, watched)
+            return [(type(x), watched), *((part, watched and name in self._named) for name, part in fields.items())]
+        return []
+
+    def _read(self, space: dict[str, Any], watched: bool) -> list[Any]:
+        names = sorted(self._named & space.keys())
+        self.spaces += [(space, names)] * watched
+        return [space[name] for name in names]
+
+
+_CELL, _DEFAULTS, _FLAG, _DATA = map(operator.attrgetter, ("cell_contents", "__defaults__", "_requires_grad", "_data"))
+
+
+def _in_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in LIBRARIES
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """The names in a function and in those inside it: of globals and attributes."""
+    return set(code.co_names).union(*(_names(part) for part in code.co_consts if isinstance(part, types.CodeType)))
+
+
+def older(y: Tensor, start: int) -> set[Tensor]:
+    """The tensors from before a moment on which the graph of y rests."""
+    found, seen, todo = set[Tensor](), set[Tensor](), [y]
+    while todo:
+        x = todo.pop()
+        if x not in seen:
+            seen.add(x)
+            if x._birth < start:
+                found.add(x)
+            else:
+                todo += [part for part, _ in x._pairs]
+    return found
