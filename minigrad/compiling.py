@@ -6,11 +6,7 @@ gradient function for each. So the engine knows nothing of it, and `backward` ru
 
 from __future__ import annotations
 
-import copy
 import functools
-import itertools
-import operator
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -19,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from .arguments import short
-from .attention import at_once
 from .creation import get_rng_state, set_rng_state
-from .ops import Array, Result
+from .recording import OUTSIDE, SORT, Recording, Refused
 from .surroundings import Standing, Surroundings, older
-from .tape import Call, Changed, Tape, Traced, Untraceable, decides, described, plain
-from .tensor import Tensor, apply, mode, quiet, set_all, wrap
+from .tape import Changed, described
+from .tensor import Tensor, mode, wrap
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
 RETRIES, VAIN = 8, 64  # calls in a row, after which a kind is recorded anew; after which there is no more recording
@@ -100,7 +95,7 @@ class Compiled(Standing):
             return self._served(args, options)
         except Changed:
             y, why = self._function(*args, **options), self._in_vain("what Python looks at in it (`if x > 0`, float(x)) is different")
-        except _Refused as refusal:  # if the call is wrong in itself, it ends in its own error
+        except Refused as refusal:  # if the call is wrong in itself, it ends in its own error
             (y,), why = refusal.result or (self._function(*args, **options),), str(refusal)
         if why:
             self._why = why
@@ -152,19 +147,19 @@ class Compiled(Standing):
                 mode.pauses = pauses
         except Exception as error:
             if pauses:
-                raise _Refused(f"under no_grad it does what a graph forbids ({type(error).__name__}: {error})") from error
+                raise Refused(f"under no_grad it does what a graph forbids ({type(error).__name__}: {error})") from error
             raise
         finally:
             mode.pauses = pauses
         if not isinstance(y, Tensor):
-            raise _Refused(f"it returns {short(y)}, not one Tensor", y)
+            raise Refused(f"it returns {short(y)}, not one Tensor", y)
         found = older(y, start) - {*args, *options.values()}
         y = y.detach() if pauses else y
         if any(x._op for x in found):
-            raise _Refused("it reads a tensor that was computed outside of it; hand that over as an argument", y)
+            raise Refused(OUTSIDE, y)
         why = self._in_vain("its arguments have other shapes or values" if variant else "something that it reads is replaced")
         if why:
-            raise _Refused(why, y)
+            raise Refused(why, y)
         if variant is None:
             variant = _Variant(self._function)
             self._variants = [variant, *self._variants[: VARIANTS - 1]]
@@ -183,13 +178,13 @@ class Compiled(Standing):
         try:
             set_rng_state(random)
             call = functools.partial(_with, self._function, args, options, tensors)
-            recording = _Recording(call, tensors, kind.leaves, surroundings, random)
+            recording = Recording(call, tensors, kind.leaves, surroundings, random)
             if not recording.agrees(y, tensors):
-                raise _Refused("recorded, it computes something else")
+                raise Refused("recorded, it computes something else")
             kind.alive.add(recording)
             kind.ready.append(recording)
-        except _Refused as refusal:
-            raise _Refused(str(refusal), y) from refusal
+        except Refused as refusal:
+            raise Refused(str(refusal), y) from refusal
         except Changed:  # a weight was met that wasn't known
             pass
         finally:
@@ -204,170 +199,13 @@ class _Variant:
         self.surroundings, self.kinds = Surroundings(function), dict[Any, _Kind]()
 
 
-class _Refused(Exception):  # noqa: N818  nothing went wrong
-    """Why a function can't be compiled, as a part of a sentence; and what it returned, if it was called."""
-
-    def __init__(self, why: str, *result: Any) -> None:
-        super().__init__(why)
-        self.result = result
-
-
 class _Kind:
     """Calls of one kind: the weights they may read, and their recordings that are not in use."""
 
     def __init__(self, leaves: set[Tensor]) -> None:
         self.leaves, self.misses = leaves, 0
-        self.ready: list[_Recording] = []
-        self.alive = weakref.WeakSet[_Recording]()  # with those that are in use
-
-
-class _Lease:
-    """While it lives, its recording is in use: someone may still call backward()."""
-
-    def __init__(self, recording: _Recording, ready: list[_Recording]) -> None:
-        self.recording, self.ready = recording, ready
-
-    def __del__(self) -> None:
-        if hasattr(self, "ready"):  # Ctrl-C may come before
-            self.ready.append(self.recording)
-
-
-class _Recording:
-    """An op that copies its inputs to their places, plays the tape, and finds value and gradients in theirs."""
-
-    __name__ = "compiled"
-    lock = threading.RLock()
-
-    def __init__(
-        self, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], surroundings: Surroundings, random: Tensor
-    ) -> None:
-        with self.lock:
-            tape, around = Tape(), surroundings.reached | leaves
-            self.known = list(leaves)
-            self.sorts = list(map(_SORT, [*arguments, *self.known]))
-            before = [(mode, "tape", None), (tape, "thread", 0), *((x, "_data", x._data) for x in around)]
-            stores = [(store, copy.copy(store)) for store in surroundings.stores]
-            try:
-                try:
-                    self._record(tape, call, arguments, leaves, around)
-                finally:
-                    set_all(before)
-            except Untraceable as error:
-                raise _Refused(str(error)) from error
-            except Exception as error:
-                raise error if isinstance(error, _Refused | Changed) else _Refused(f"{type(error).__name__}: {error}") from error
-            finally:  # once more: Ctrl-C may have come where this was being done
-                set_all(before)
-                put_in = [_put_back(store, old) for store, old in stores]
-            if any(put_in):
-                raise _Refused("it changes an attribute, a list or a dict of its surroundings")
-            set_rng_state(random)
-            self._check()
-
-    def _record(
-        self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], around: set[Tensor]
-    ) -> None:
-        start = wrap(np.zeros(()))._birth
-        places = {leaf: tape.copied(leaf._data) for leaf in self.known}
-        inputs = [wrap(tape.copied(x._data)) for x in arguments]
-        for x, given in zip(inputs, arguments, strict=True):
-            x._requires_grad = given._requires_grad
-        set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items())])
-        held = [*around, *inputs]
-        arrays = [x._data for x in held]
-        y = call(inputs)
-        if tape.refusal:  # also where the function went on after the error
-            raise _Refused(tape.refusal)
-        if not all(map(operator.is_, map(_DATA, held), arrays)):
-            raise _Refused("it changes the data of an argument, a weight or another tensor")
-        strangers = older(y, start) - leaves
-        if strangers:
-            if any(x._op for x in strangers):
-                raise _Refused("it reads a tensor that was computed outside of it; hand that over as an argument")
-            leaves |= strangers
-            raise Changed
-        self.forward, tape.calls = tape.calls, []
-        self.value, self.drew = plain(y._data), tape.drew
-        if type(y._data) is Traced:
-            y._data.memory.read = True
-        seed = tape.copied(np.ones_like(self.value))
-        found = dict(quiet.copy().run(y._walk, seed, True)) if y._requires_grad else {}
-        self.backward, self.seed = tape.calls, seed.array
-        if any(decides(call) for call in self.backward):
-            raise _Refused("a gradient function looks at numbers")
-        self.leaves = [leaf for leaf in self.known if places[leaf].memory.read]
-        both = [*inputs, *self.leaves]
-        self.places = [plain(x._data) for x in inputs] + [places[leaf].array for leaf in self.leaves]
-        self.reached = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
-        self.gradients = [plain(found[both[i]]) for i in self.reached]
-
-    def _check(self) -> None:
-        """Play it once, for the inputs with which it was recorded."""
-        recorded = [x.copy() for x in (self.value, *self.gradients)]
-        quiet.copy().run(_play, self.forward)
-        np.copyto(self.seed, 1)
-        quiet.copy().run(_play, self.backward)
-        if not all(map(_same_bits, recorded, (self.value, *self.gradients))):
-            raise _Refused("played again with the same inputs, it computes something else")
-
-    def agrees(self, y: Tensor, arguments: list[Tensor]) -> bool:
-        """Whether value and gradients are those of y, which the function computed as it is from the same inputs."""
-        inputs = [*arguments, *self.leaves]
-        if y._requires_grad != bool(self.reached) or not _same_bits(y._data, self.value):
-            return False
-        if not y._requires_grad or any(x._op for x in arguments):
-            return True
-        found = dict(quiet.copy().run(y._walk, np.ones_like(y._data), True))
-        mine = {inputs[i]: g for i, g in zip(self.reached, self.gradients, strict=True)}
-        return found.keys() == mine.keys() and all(_same_bits(found[x], mine[x]) for x in mine)
-
-    def play(self, arguments: list[Tensor], ready: list[_Recording]) -> Tensor:
-        inputs, random = [*arguments, *self.leaves], get_rng_state() if self.drew else None
-        try:
-            with self.lock:  # not while another thread records with these weights
-                if list(map(_SORT, itertools.chain(arguments, self.known))) != self.sorts:  # a weight was given other data
-                    ready.append(self)
-                    raise Changed
-                any(map(np.copyto, self.places, map(_DATA, inputs)))  # any() goes to the end, for copyto answers None
-            return apply(self, *[inputs[i] for i in self.reached], ready=ready)
-        except BaseException:
-            if random is not None:
-                set_rng_state(random)
-            raise
-
-    def __call__(self, *arrays: Array, ready: list[_Recording]) -> Result:
-        lease = _Lease(self, ready)
-        _play(self.forward)
-
-        def backward(g: Array) -> list[Array]:
-            recording = lease.recording
-            np.copyto(recording.seed, g)
-            _play(recording.backward)
-            return [gradient.copy() for gradient in recording.gradients]
-
-        return self.value.copy(), *at_once(backward, len(self.gradients))
-
-
-def _play(calls: list[Call]) -> None:
-    for call in calls:
-        call()
-
-
-def _same_bits(a: Array, b: Array) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-
-
-def _put_back(store: Any, old: Any) -> bool:
-    """Whether something else is in a dict, list or set than before, and what was there again."""
-    sides: Any = ((store.keys(), old.keys()), (store.values(), old.values())) if isinstance(store, dict) else ((store, old),)
-    if all(len(now) == len(then) and all(map(operator.is_, now, then)) for now, then in sides):
-        return False
-    if isinstance(store, list):
-        store[:] = old
-    else:
-        store.clear()
-        store.update(old)
-    return True
+        self.ready: list[Recording] = []
+        self.alive = weakref.WeakSet[Recording]()  # with those that are in use
 
 
 def _with(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], tensors: list[Tensor], others: list[Tensor]) -> Any:
@@ -380,13 +218,9 @@ def _with(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str
 def _kind_of(x: Any) -> Any:
     """What makes a call with this argument another kind of call."""
     if isinstance(x, Tensor):
-        return _SORT(x), x._requires_grad
+        return SORT(x), x._requires_grad
     if isinstance(x, float):
         return x.hex()  # 0.0 == -0.0, but not NaN == NaN
     if x is None or isinstance(x, int | str):
         return type(x), x
-    raise _Refused(f"an argument is {short(x)}: they may be tensors, numbers and text")
-
-
-_DATA = operator.attrgetter("_data")
-_SORT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")
+    raise Refused(f"an argument is {short(x)}: they may be tensors, numbers and text")
