@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import operator
 import threading
 from collections.abc import Callable
@@ -52,7 +51,7 @@ class Recording:
         with self.lock:
             tape, around = Tape(), surroundings.reached | leaves
             self.known = list(leaves)
-            self.sorts = list(map(SORT, [*arguments, *self.known]))
+            self.sorts = list(map(SORT, self.known))
             before = [(mode, "tape", None), (tape, "thread", 0), *((x, "_data", x._data) for x in around)]
             stores = [(store, copy.copy(store)) for store in surroundings.stores]
             try:
@@ -133,7 +132,7 @@ class Recording:
         inputs, random = [*arguments, *self.leaves], get_rng_state() if self.drew else None
         try:
             with self.lock:  # not while another thread records with these weights
-                if list(map(SORT, itertools.chain(arguments, self.known))) != self.sorts:  # a weight was given other data
+                if list(map(SORT, self.known)) != self.sorts:  # a weight was given other data
                     ready.append(self)
                     raise Changed
                 any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
@@ -179,4 +178,4 @@ def _put_back(store: Any, old: Any) -> bool:
 
 
 DATA = operator.attrgetter("_data")
-SORT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # what a recording holds for
+SORT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold
