@@ -7,6 +7,7 @@ gradient function for each. So the engine knows nothing of it, and `backward` ru
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
 import weakref
 from collections.abc import Callable
@@ -16,13 +17,13 @@ import numpy as np
 
 from .arguments import short
 from .creation import get_rng_state, set_rng_state
-from .recording import OUTSIDE, SORT, Recording, Refused
-from .surroundings import Standing, Surroundings, older
+from .recording import LAYOUT, OUTSIDE, Recording, Refused
+from .surroundings import Standing, Surroundings, moment, older
 from .tape import Changed, described
-from .tensor import Tensor, mode, wrap
+from .tensor import Tensor, mode
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
-RETRIES, VAIN = 8, 64  # calls in a row, after which a kind is recorded anew; after which there is no more recording
+RETRIES, CREDIT = 8, 64  # misses in a row after which a kind is recorded anew; calls without use before the first of use
 
 
 def compile(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,13 +38,15 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     Each kind of call (shapes, strides and dtypes of the tensors; the other arguments) runs once as it is; the second time it runs
     as it is, is recorded beside that, and the two are compared; from then on the recording is played: only the calls of NumPy,
     on arrays that stand ready. So
-    - what it does besides computing (print, append) is done twice in the second call, and not when it is played;
+    - what it does besides computing (print) is done twice in the second call, and not when it is played;
     - weights are read anew in each call. Where something else that its code names was replaced (a variable, an attribute, an item of
-      a list; `eval()` replaces attributes), it is recorded anew. NumPy arrays and what libraries keep for themselves are constants;
+      a list; `eval()` replaces attributes), it is recorded anew. The numbers in NumPy arrays, items of lists longer than 1000, what
+      libraries keep for themselves, files and the like are constants;
     - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is;
     - what can't be recorded runs as it is, after one warning that says why: several results, `numpy()` inside, a tensor
-      that was computed outside, attributes that it changes. Random numbers of other libraries can't be noticed: they'd stay.
-    A recording keeps its arrays: about the memory of the graph. While it is made, other threads can't use the same weights, except
+      that was computed outside, variables and attributes that it changes, random numbers of other libraries.
+    A recording keeps its arrays: about the memory of the graph. It is in use as long as its result waits for backward(); up to four
+    of a kind are made, and calls beyond that run as they are. While one is made, other threads can't use the same weights, except
     through compiled functions.
     """
     if not callable(function):
@@ -57,7 +60,7 @@ class Compiled(Standing):
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._variants: list[_Variant] = []  # the last one used comes first
-        self._unserved = 0  # calls in a row for which there was no recording
+        self._credit = CREDIT  # grows with each call that a recording serves, and shrinks with each of the others
         self._why = ""  # it runs as it is, if it does
         self._name = getattr(function, "__name__", type(function).__name__)
         functools.update_wrapper(self, function, updated=())
@@ -82,8 +85,10 @@ class Compiled(Standing):
     def __repr__(self) -> str:
         """What is played: the calls of NumPy, with the shapes of the arrays they read and write."""
         lines = [f"compiled {self._name}" + f", which runs as it is: {self._why}" * bool(self._why)]
-        for kind in self._variants[0].kinds.values() if self._variants else ():
-            for recording in kind.ready[:1]:
+        kinds = [kind for variant in self._variants[:1] for kind in variant.kinds.values() if len(kind.alive)]
+        lines[0] += ": nothing is recorded yet" * (not kinds and not self._why)
+        for kind in kinds:
+            for recording in itertools.islice(kind.alive, 1):
                 for way, calls in (("forward", recording.forward), ("backward", recording.backward)):
                     lines += [f"{way}, {len(calls)} calls:", *(f"    {described(call)}" for call in calls)]
         return "\n".join(lines)
@@ -94,9 +99,11 @@ class Compiled(Standing):
         try:
             return self._served(args, options)
         except Changed:
-            y, why = self._function(*args, **options), self._in_vain("what Python looks at in it (`if x > 0`, float(x)) is different")
-        except Refused as refusal:  # if the call is wrong in itself, it ends in its own error
-            (y,), why = refusal.result or (self._function(*args, **options),), str(refusal)
+            y = self._function(*args, **options)
+            why = self._in_vain("what Python looks at in it (`if x > 0`, float(x), the shape of a weight) is different")
+        except Refused as refusal:
+            y = refusal.result[0] if refusal.result else self._function(*args, **options)  # a call that is wrong ends in its own error
+            why = str(refusal)
         if why:
             self._why = why
             self._variants.clear()
@@ -104,9 +111,9 @@ class Compiled(Standing):
         return y
 
     def _in_vain(self, what: str) -> str:
-        """One more call that no recording served; the reason to give up, if there were many in a row."""
-        self._unserved += 1
-        return f"{what} each time" if self._unserved > VAIN else ""
+        """One more call that no recording served; the reason to give up, if that is all there is."""
+        self._credit -= 1
+        return f"{what} each time" if self._credit < 0 else ""
 
     def _served(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         given = (*args, *options.values())
@@ -129,18 +136,19 @@ class Compiled(Standing):
                 if kind.misses % RETRIES == 0:  # it won't be again what it was
                     del variant.kinds[key]
                 raise
-            self._unserved = kind.misses = 0
+            kind.misses = 0
+            self._credit = min(self._credit + 1, 16 * CREDIT)
             return y
         if len(kind.alive) == WAITING:  # so many results wait for their backward() that this one need not be fast
             return self._function(*args, **options)
-        self._unserved += 1
+        self._credit -= 1
         return self._recorded(variant.surroundings, kind, args, options, list(dict.fromkeys(tensors)))
 
     def _explored(self, variant: _Variant | None, key: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The first call of a kind runs as it is, and its graph shows which weights it reads."""
-        start, pauses = wrap(np.zeros(()))._birth, mode.pauses
+        start, pauses = moment(), mode.pauses
         try:
-            try:
+            try:  # twice, for Ctrl-C may come where pauses are put back
                 mode.pauses = 0  # also under no_grad
                 y = self._function(*args, **options)
             finally:
@@ -152,7 +160,7 @@ class Compiled(Standing):
         finally:
             mode.pauses = pauses
         if not isinstance(y, Tensor):
-            raise Refused(f"it returns {short(y)}, not one Tensor", y)
+            raise Refused(f"it returns a {type(y).__name__}, not one Tensor", y)
         found = older(y, start) - {*args, *options.values()}
         y = y.detach() if pauses else y
         if any(x._op for x in found):
@@ -180,7 +188,7 @@ class Compiled(Standing):
             call = functools.partial(_with, self._function, args, options, tensors)
             recording = Recording(call, tensors, kind.leaves, surroundings, random)
             if not recording.agrees(y, tensors):
-                raise Refused("recorded, it computes something else")
+                raise Refused("called again with the same inputs, it gave other numbers (another library's random numbers? an iterator?)")
             kind.alive.add(recording)
             kind.ready.append(recording)
         except Refused as refusal:
@@ -218,9 +226,11 @@ def _with(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str
 def _kind_of(x: Any) -> Any:
     """What makes a call with this argument another kind of call."""
     if isinstance(x, Tensor):
-        return SORT(x), x._requires_grad
+        return LAYOUT(x), x._requires_grad
     if isinstance(x, float):
         return x.hex()  # 0.0 == -0.0, but not NaN == NaN
-    if x is None or isinstance(x, int | str):
+    if x is None or isinstance(x, int | str | np.dtype | type):
         return type(x), x
-    raise Refused(f"an argument is {short(x)}: they may be tensors, numbers and text")
+    if isinstance(x, tuple) and not any(isinstance(part, Tensor) for part in x):
+        return tuple, *map(_kind_of, x)
+    raise Refused(f"an argument is {short(x)}: they may be tensors, numbers, text, dtypes and tuples of these but the first")

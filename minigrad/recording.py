@@ -13,7 +13,7 @@ import numpy as np
 from .attention import at_once
 from .creation import get_rng_state, set_rng_state
 from .ops import Array, Result
-from .surroundings import Surroundings, older
+from .surroundings import Surroundings, moment, older
 from .tape import Call, Changed, Tape, Traced, Untraceable, decides, plain
 from .tensor import Tensor, apply, mode, quiet, set_all, wrap
 
@@ -51,9 +51,11 @@ class Recording:
         with self.lock:
             tape, around = Tape(), surroundings.reached | leaves
             self.known = list(leaves)
-            self.sorts = list(map(SORT, self.known))
+            self.layouts = list(map(LAYOUT, self.known))
             before = [(mode, "tape", None), (tape, "thread", 0), *((x, "_data", x._data) for x in around)]
             stores = [(store, copy.copy(store)) for store in surroundings.stores]
+            cells = [(cell, cell.cell_contents) for cell in surroundings.cells]
+            spaces = [(space, name, space.get(name)) for space, names in surroundings.spaces for name in names]
             try:
                 try:
                     self._record(tape, call, arguments, leaves, around)
@@ -65,16 +67,23 @@ class Recording:
                 raise error if isinstance(error, Refused | Changed) else Refused(f"{type(error).__name__}: {error}") from error
             finally:  # once more: Ctrl-C may have come where this was being done
                 set_all(before)
-                put_in = [_put_back(store, old) for store, old in stores]
-            if any(put_in):
-                raise Refused("it changes an attribute, a list or a dict of its surroundings")
+                changed = [_put_back(store, old) for store, old in stores]
+                for cell, content in cells:
+                    changed.append(cell.cell_contents is not content)
+                    cell.cell_contents = content
+                for space, name, value in spaces:
+                    changed.append(space.get(name) is not value)
+                    if changed[-1]:
+                        space[name] = value
+            if any(changed):
+                raise Refused("it changes a variable, an attribute, a list or a dict of its surroundings")
             set_rng_state(random)
             self._check()
 
     def _record(
         self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], around: set[Tensor]
     ) -> None:
-        start = wrap(np.zeros(()))._birth
+        start = moment()
         places = {leaf: tape.copied(leaf._data) for leaf in self.known}
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
@@ -105,11 +114,11 @@ class Recording:
         self.leaves = [leaf for leaf in self.known if places[leaf].memory.read]
         both = [*inputs, *self.leaves]
         self.places = [plain(x._data) for x in inputs] + [places[leaf].array for leaf in self.leaves]
-        self.reached = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
-        self.gradients = [plain(found[both[i]]) for i in self.reached]
+        self.with_gradient = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
+        self.gradients = [plain(found[both[i]]) for i in self.with_gradient]
 
     def _check(self) -> None:
-        """Play it once, for the inputs with which it was recorded."""
+        """Play it once, for the inputs with which it was recorded: the tape must give what was computed while it was recorded."""
         recorded = [x.copy() for x in (self.value, *self.gradients)]
         quiet.copy().run(_play, self.forward)
         np.copyto(self.seed, 1)
@@ -120,23 +129,23 @@ class Recording:
     def agrees(self, y: Tensor, arguments: list[Tensor]) -> bool:
         """Whether value and gradients are those of y, which the function computed as it is from the same inputs."""
         inputs = [*arguments, *self.leaves]
-        if y._requires_grad != bool(self.reached) or not _same_bits(y._data, self.value):
+        if y._requires_grad != bool(self.with_gradient) or not _same_bits(y._data, self.value):
             return False
         if not y._requires_grad or any(x._op for x in arguments):
-            return True
+            return True  # a walk from y would go on through what the arguments were computed from
         found = dict(quiet.copy().run(y._walk, np.ones_like(y._data), True))
-        mine = {inputs[i]: g for i, g in zip(self.reached, self.gradients, strict=True)}
+        mine = {inputs[i]: g for i, g in zip(self.with_gradient, self.gradients, strict=True)}
         return found.keys() == mine.keys() and all(_same_bits(found[x], mine[x]) for x in mine)
 
     def play(self, arguments: list[Tensor], ready: list[Recording]) -> Tensor:
         inputs, random = [*arguments, *self.leaves], get_rng_state() if self.drew else None
         try:
             with self.lock:  # not while another thread records with these weights
-                if list(map(SORT, self.known)) != self.sorts:  # a weight was given other data
+                if list(map(LAYOUT, self.known)) != self.layouts:  # a weight was given other data
                     ready.append(self)
                     raise Changed
                 any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
-            return apply(self, *[inputs[i] for i in self.reached], ready=ready)
+            return apply(self, *[inputs[i] for i in self.with_gradient], ready=ready)
         except BaseException:
             if random is not None:
                 set_rng_state(random)
@@ -178,4 +187,4 @@ def _put_back(store: Any, old: Any) -> bool:
 
 
 DATA = operator.attrgetter("_data")
-SORT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold
+LAYOUT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold

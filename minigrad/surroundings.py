@@ -7,17 +7,21 @@ import itertools
 import operator
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from .tensor import Tensor
+import numpy as np
+
+from .tensor import Tensor, wrap
 
 LIBRARIES = {"minigrad", "layers", "numpy", *sys.stdlib_module_names}  # what they read of their own doesn't change
 LONG = 1000  # lists and dicts with more items are taken as they are
+HEAP = 1 << 9  # a bit of types that were made by a class statement
 
 
 class Standing:
-    """Something that stands for a function."""
+    """Something that stands for a function: `Compiled`, which is looked through here (a base class, for it imports this file)."""
 
     _function: Callable[..., Any]
 
@@ -43,6 +47,7 @@ class Surroundings:
     def _now(self) -> Iterator[Any]:
         return itertools.chain(
             itertools.chain.from_iterable(self.containers),
+            map(operator.call, self.slots),
             map(_CELL, self.cells),
             map(_DEFAULTS, self.functions),
             *(map(space.get, names) for space, names in self.spaces),
@@ -57,6 +62,7 @@ class Surroundings:
         self.tensors: list[Tensor] = []
         self.constants: list[Tensor] = []
         self.containers: list[Collection[Any]] = []
+        self.slots: list[Callable[[], Any]] = []
         self.cells: list[types.CellType] = []
         self.functions: list[types.FunctionType] = []
         self.spaces: list[tuple[dict[str, Any], list[str]]] = []
@@ -90,17 +96,19 @@ class Surroundings:
         if isinstance(x, type):
             kinds = [kind for kind in x.__mro__ if not _in_library(kind.__module__)]
             self.containers += [vars(kind).values() for kind in kinds] * watched
-            return [(part, watched) for kind in kinds for part in vars(kind).values()]
+            return [(part, watched) for kind in kinds for name, part in vars(kind).items() if self._may_run(name, part)]
         if isinstance(x, Standing):
             return [(x._function, watched)]
         if isinstance(x, types.MethodType):
             return [(x.__self__, watched), (x.__func__, watched)]
         if isinstance(x, functools.partial):
             return [(part, watched) for part in (x.func, x.args, x.keywords)]
-        if isinstance(x, dict | list | tuple | set | frozenset):
+        if isinstance(x, property):
+            return [(x.fget, watched)]
+        if isinstance(x, dict | list | tuple | set | frozenset | deque):
             if len(x) > LONG:
                 return []
-            self.stores += [x] * (not isinstance(x, tuple | frozenset))
+            self.stores += [x] * isinstance(x, dict | list | set)
             sides: list[Any] = [x.keys(), x.values()] if isinstance(x, dict) else [x]
             self.containers += sides * watched
             return [(part, watched) for part in sides[-1]]
@@ -112,7 +120,16 @@ class Surroundings:
                 return [(part, watched) for part in (*fields.values(), type(x))]
             self._read(fields, watched)
             return [(type(x), watched), *((part, watched and name in self._named) for name, part in fields.items())]
+        if type(x).__flags__ & HEAP and not _in_library(type(x).__module__):  # an object with __slots__
+            fields = {name: getattr(x, name) for name in self._named if hasattr(x, name) and name in _slots(type(x))}
+            self.slots += [functools.partial(getattr, x, name, None) for name in fields] * watched
+            return [(part, watched) for part in (type(x), *fields.values())]
         return []
+
+    def _may_run(self, name: str, part: Any) -> bool:
+        """Attributes of a class, but no methods that nobody names (they may name an optimizer); what Python itself calls has no name."""
+        unnamed = name == "forward" or (name.startswith("__") and name not in ("__init__", "__new__"))
+        return unnamed or name in self._named or not isinstance(part, types.FunctionType)
 
     def _read(self, space: dict[str, Any], watched: bool) -> list[Any]:
         names = sorted(self._named & space.keys())
@@ -127,9 +144,18 @@ def _in_library(module: str | None) -> bool:
     return (module or "").partition(".")[0] in LIBRARIES
 
 
+def _slots(kind: type) -> set[str]:
+    return {name for base in kind.__mro__ for name, part in vars(base).items() if isinstance(part, types.MemberDescriptorType)}
+
+
 def _names(code: types.CodeType) -> set[str]:
     """The names in a function and in those inside it: of globals and attributes."""
     return set(code.co_names).union(*(_names(part) for part in code.co_consts if isinstance(part, types.CodeType)))
+
+
+def moment() -> int:
+    """A number between the births of all tensors so far and those to come."""
+    return wrap(np.zeros(()))._birth
 
 
 def older(y: Tensor, start: int) -> set[Tensor]:

@@ -52,7 +52,7 @@ class _Memory:
 
     def __init__(self, size: int, free: dict[int, list[Array]]) -> None:
         shelf = free.setdefault(size, [])
-        self.room, self.read = shelf.pop() if shelf else np.empty(size, np.uint8), False
+        self.room, self.read = shelf.pop() if shelf else np.empty(size, np.uint8), False  # read: whether any call needs what is in it
         self.shelf = shelf
 
     def __del__(self) -> None:
@@ -111,7 +111,9 @@ class Tape:
             self._note(function, given, named, None if result is None else target.array)
             return None if result is None else target
         if isinstance(result, tuple | list):
-            raise self.refused(f"{_name(function)} has several results, which a recording can't take")
+            raise self.refused(f"{_name(function)} has several results, or they leave as a Python list")
+        if isinstance(result, str):  # print(x)
+            return result
         value = np.asarray(result)
         for x in traced:
             if value.size and np.may_share_memory(value, x.array):
@@ -130,7 +132,8 @@ class Tape:
         options = {name: x for name, x in options.items() if name != "out"}
         if out is None:
             call = functools.partial(function, *args, **options)
-        elif isinstance(function, np.ufunc) and not options:  # the shortest way: no names, no Python numbers
+        elif isinstance(function, np.ufunc) and not options and function not in (np.maximum, np.minimum):  # they want a name for `out`
+            # the shortest way: no names, no Python numbers
             kind = out.dtype if out.dtype.kind == "f" else None
             call = functools.partial(function, *(np.asarray(x, kind) if kind and type(x) is float else x for x in args), out)
         elif isinstance(getattr(function, "__self__", function), np.ufunc) or function in _TAKE_OUT:
@@ -179,6 +182,9 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return len(self.array)
+
+    def __repr__(self) -> str:
+        return repr(self.array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         raise self.tape.refused("numbers that are computed in it leave as a NumPy array, or pick from a constant array")
@@ -269,7 +275,10 @@ def described(call: Call) -> str:
     if function is _refill:
         place, function, args, options = args
         args = [*args, *options.values(), place]
-    return " ".join([_name(function), *_shapes(args)])
+    shapes, name = _shapes(args), _name(function)
+    if name in ("setitem", "copyto", "fill") or name.endswith(".at"):  # they write into their first argument
+        shapes.append(shapes.pop(0))
+    return " ".join([name, *shapes])
 
 
 def _shapes(args: Any) -> list[str]:
