@@ -249,6 +249,12 @@ def test_what_is_written_on_the_way_disturbs_nothing(char_model, prose):
 # The command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", [(), ("--positions", "rotary", "--tied", "--layers", "2"), ("--no-attention", "--accumulate", "2")])
+def test_a_compiled_model_learns_the_same_numbers(char_model, capsys, prose, kind):
+    options = ("--text", prose, "--steps", 30, *kind)
+    assert run(char_model, capsys, *options, "--compile")[0] == run(char_model, capsys, *options)[0]
+
+
 def test_a_resumed_run_ends_with_the_same_numbers(char_model, capsys, prose, tmp_path):
     common = ["--text", prose, "--length", 7, "--seed", 3]
     whole, _ = run(char_model, capsys, *common, "--steps", 24, "--save", tmp_path / "whole.npz")
