@@ -996,20 +996,26 @@ class Slotted:
 
 
 def test_slots_properties_and_queues() -> None:
-    slotted, items, calls = Slotted(), collections.deque([1.0]), [(mg.ones(3),)] * 10
+    slotted, items, calls = Slotted(), collections.deque([1.0]), [(mg.ones(3),)] * 12
 
     def scale(i: int) -> None:
-        slotted._scale = 1.0 + i // 3
-        items[0] = 1.0 + i // 4
+        if i % 4 == 0:
+            slotted._scale = 1.0 + i
 
-    g = agrees(lambda x: x * slotted.scale * items[0], calls, [], scale)
-    assert not g._why
+    def item(i: int) -> None:
+        if i % 4 == 0:
+            items[0] = 1.0 + i
+
+    for f, change in ((lambda x: x * slotted.scale, scale), (lambda x: x * items[0], item)):
+        g = agrees(f, calls, [], change)
+        assert not g._why
+        assert "multiply" in repr(g)
 
 
 def test_other_steps_of_an_optimizer_change_nothing() -> None:
     class Trainer:
         def __init__(self) -> None:
-            self.model, self.seen = nn.Linear(3, 1), 0
+            self.model, self.seen, self.losses = nn.Linear(3, 1), 0, list[float]()
             self.optimizer = mg.optim.Adam(self.model.parameters())
 
         def loss(self, x: Tensor) -> Tensor:
@@ -1020,7 +1026,9 @@ def test_other_steps_of_an_optimizer_change_nothing() -> None:
     loss = mg.compile(trainer.loss)
     for _ in range(10):
         trainer.optimizer.zero_grad()
-        loss(mg.randn(2, 3)).backward()
+        y = loss(mg.randn(2, 3))
+        y.backward()
+        trainer.losses.append(y.item())
         trainer.optimizer.step()
         trainer.seen += 1
     assert count.runs == 3
@@ -1056,7 +1064,7 @@ def restoring(x: Tensor) -> Tensor:
 
 
 def drawing(x: Tensor) -> Tensor:
-    return x * mg.rand(3) * mg.tensor(x.numpy())
+    return mg.tensor(x.numpy()) * mg.rand(3)
 
 
 @pytest.mark.parametrize(
@@ -1095,25 +1103,27 @@ def test_random_numbers_of_a_call_that_fails_or_takes_another_way() -> None:
 
 
 @pytest.mark.parametrize(
-    "op",
+    ("op", "why"),
     [
-        lambda x: (np.clip(x * 1, -1, 1, y := x * 1), lambda g: g + y * 0)[0:2],
-        lambda x: (lambda y: (np.nan_to_num(y, copy=False), lambda g: g))(x / x),
-        lambda x: (np.full_like(x, x.max()), lambda g: g),
-        lambda x: (np.full_like(x, [1.0, 2.0, 3.0]) * x, lambda g: g),
-        lambda x: (x * (1.0 if isinstance(x, np.ndarray) else 2.0), lambda g: g),
-        lambda x: (x * 1, lambda g: g * float((g * g).sum())),
-        lambda x: ((np.ones_like(x) + np.zeros_like(x)) * x, lambda g: g),
-        lambda x: (np.maximum(np.minimum(x, 1), 0), lambda g: g),
-        lambda x: (np.ones(3) / x[0].item(), lambda g: g) if x[0].item() == 0 else (x * 1, lambda g: g),
+        (lambda x: (np.clip(x * 1, -1, 1, y := x * 1), lambda g: g + y * 0)[0:2], "clip writes into one of its arguments"),
+        (lambda x: (lambda y: (np.nan_to_num(y, copy=False), lambda g: g))(x / x), "nan_to_num writes into one of its arguments"),
+        (lambda x: (np.full_like(x, x.max()), lambda g: g), ""),
+        (lambda x: (np.full_like(x, [1.0, 2.0, 3.0]) * x, lambda g: g), ""),
+        (lambda x: (x * (1.0 if isinstance(x, np.ndarray) else 2.0), lambda g: g), "it gave other numbers"),
+        (lambda x: (x * 1, lambda g: g * float((g * g).sum())), "a gradient function looks at numbers"),
+        (lambda x: ((np.ones_like(x) + np.zeros_like(x)) * x, lambda g: g), ""),
+        (lambda x: (np.maximum(np.minimum(x, 1), 0), lambda g: g), ""),
+        (lambda x: (np.ones(3) / x[0].item(), lambda g: g) if x[0].item() == 0 else (x * 1, lambda g: g), ""),
     ],
     ids=["clip-out", "nan_to_num", "full_like", "full_like-list", "isinstance", "looking-backwards", "ones_like", "maximum", "signed-zero"],
 )
-def test_ops_of_ones_own(op: Any) -> None:
+def test_ops_of_ones_own(op: Any, why: str) -> None:
     x = leaf(3)
     inputs = itertools.cycle([[0.5, 2.0, -3.0], [0.0, 1.0, 5.0], [-0.0, 1.0, 4.0], [7.0, 0.25, 1.0]])
     with np.errstate(all="ignore"):
-        agrees(lambda: mg.apply(op, x * 1.0), [()] * 24, [x], lambda i: setattr(x, "data", np.array(next(inputs), np.float32)))
+        g = agrees(lambda: mg.apply(op, x * 1.0), [()] * 24, [x], lambda i: setattr(x, "data", np.array(next(inputs), np.float32)))
+    assert why in g._why
+    assert bool(why) == bool(g._why)
 
 
 def test_the_same_tensor_twice_and_other_layouts() -> None:
