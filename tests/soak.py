@@ -438,7 +438,8 @@ def main() -> None:
             print(interrupt(args.n or 10_000))
         elif args.what == "everywhere":
             for action in ACTIONS:
-                print(f"{action}: interrupted at {everywhere(action, opcodes=True)} moments, each time as before or as after")
+                opcodes = not action.startswith("compiled")  # there by lines: it has some 40,000 bytecodes
+                print(f"{action}: interrupted at {everywhere(action, opcodes)} moments, each time as before or as after")
         elif args.what == "kill":
             print(kill(args.n or 200, Path(name)))
         elif args.what == "flips":
