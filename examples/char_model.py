@@ -333,7 +333,7 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         first = step = args.saved["step"]
         print(f"going on after step {step} of {args.resume}")
 
-    played = torch.compile(model) if args.compile else model  # the same numbers, sooner
+    played = torch.compile(model) if args.compile else model
     terminal, start, shown = sys.stdout.isatty(), time.perf_counter(), 0.0
     with command.ctrl_c() as stop:
         while step < args.steps and not stop:  # Ctrl-C waits for the end of a step, so nothing is left half done

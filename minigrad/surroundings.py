@@ -17,7 +17,6 @@ from .tensor import Tensor, wrap
 
 LIBRARIES = {"minigrad", "layers", "numpy", *sys.stdlib_module_names}  # what they read of their own doesn't change
 LONG = 1000  # lists and dicts with more items are taken as they are
-HEAP = 1 << 9  # a bit of types that were made by a class statement
 
 
 class Standing:
@@ -120,7 +119,7 @@ class Surroundings:
                 return [(part, watched) for part in (*fields.values(), type(x))]
             self._read(fields, watched)
             return [(type(x), watched), *((part, watched and name in self._named) for name, part in fields.items())]
-        if type(x).__flags__ & HEAP and not _in_library(type(x).__module__):  # an object with __slots__
+        if not _in_library(type(x).__module__):  # an object with __slots__
             fields = {name: getattr(x, name) for name in self._named if hasattr(x, name) and name in _slots(type(x))}
             self.slots += [functools.partial(getattr, x, name, None) for name in fields] * watched
             return [(part, watched) for part in (type(x), *fields.values())]

@@ -132,7 +132,7 @@ class Tape:
         options = {name: x for name, x in options.items() if name != "out"}
         if out is None:
             call = functools.partial(function, *args, **options)
-        elif isinstance(function, np.ufunc) and not options and function not in (np.maximum, np.minimum):  # they want a name for `out`
+        elif isinstance(function, np.ufunc) and not options and function not in (np.maximum, np.minimum):  # these want out=
             # the shortest way: no names, no Python numbers
             kind = out.dtype if out.dtype.kind == "f" else None
             call = functools.partial(function, *(np.asarray(x, kind) if kind and type(x) is float else x for x in args), out)
