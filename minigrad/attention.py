@@ -77,28 +77,42 @@ def _attention(
     y = _laid_out_like(q, v)
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
-    def scores(rows: Index, keys: Index, pairs: Index) -> Any:
+    def late(x: Any, pairs: Index) -> tuple[Any, Array]:  # the keys that not all rows of a block see; 1 where they do, else 0
+        start = pairs[-2].start + offset  # the last key that the first row sees
+        first = max(0, start)
+        return x[..., first:], _seen(x.shape[-2], x.shape[-1] - first, start - first, q.dtype)
+
+    def scores(rows: Index, keys: Index, pairs: Index, hide: bool) -> Any:
         s = np.matmul(q[rows], k[keys].swapaxes(-1, -2))  # (..., rows, keys)
         if wide_bias is not None:
             s += wide_bias[pairs]
         if hidden is not None:
             np.copyto(s, -math.inf, where=hidden[pairs])
-        if offset is not None:
-            start = pairs[-2].start + offset  # the last key that the first row sees
-            first = max(0, start + 1)  # the first key that it doesn't see
-            np.copyto(s[..., first:], -math.inf, where=_future(*s.shape[-2:], start, first))
+        if offset is not None and hide:
+            part, seen = late(s, pairs)
+            np.copyto(part, -math.inf, where=seen == 0)
         return s
 
-    for rows, keys, pairs in blocks:
-        p, shift, ones = scores(rows, keys, pairs), None, _ones(pairs[-1].stop, q.dtype)
+    def exponentials(block: tuple[Index, Index, Index], shift: Array | None) -> Any:
+        p = scores(*block, hide=shift is not None)
+        if shift is not None:
+            p -= shift
         np.exp(p, p)
+        if offset is not None and shift is None:  # a product is faster than -inf before; inf * 0 is NaN, and is done again with shift
+            part, seen = late(p, block[-1])
+            part *= seen
+        return p
+
+    for block in blocks:
+        rows, keys, pairs = block
+        p, shift, ones = exponentials(block, None), None, _ones(pairs[-1].stop, q.dtype)
         total = np.matmul(p, ones)  # the sum of each row: NumPy is slow at many short sums
         if not look(_in_range, total):
-            p = scores(rows, keys, pairs)
-            shift = np.where((total > LOW) & (total < HIGH), 0, p.max(axis=-1, keepdims=True, initial=-math.inf))
+            s = scores(*block, hide=True)
+            total = np.matmul(np.exp(s), ones)  # of what a row sees; a later key that is NaN or large is no reason for a shift
+            shift = np.where((total > LOW) & (total < HIGH), 0, s.max(axis=-1, keepdims=True, initial=-math.inf))
             shift[shift == -math.inf] = 0
-            p -= shift
-            np.exp(p, p)
+            p = exponentials(block, shift)
             total = np.matmul(p, ones)
             total += total == 0  # a query that sees nothing: 0 / 1
         p /= total
@@ -110,14 +124,12 @@ def _attention(
         if not blocks or (offset is not None and n + offset < m):  # there are keys that no query sees
             dk.fill(0)
             dv.fill(0)
-        D = np.einsum("...i,...i->...", g, y)[..., None]  # (..., n, 1)
+        D = np.vecdot(g, y)[..., None]  # (..., n, 1)
         dbias = None if bias is None else np.zeros_like(q, shape=(1,) * (q.ndim - bias.ndim) + bias.shape, order="C")
-        for (rows, keys, pairs), (p, shift, total) in zip(blocks, saved, strict=True):
+        for block, (p, shift, total) in zip(blocks, saved, strict=True):
+            rows, keys, pairs = block
             if p is None:
-                p = scores(rows, keys, pairs)
-                if shift is not None:
-                    p -= shift
-                np.exp(p, p)
+                p = exponentials(block, shift)
                 p /= total
             ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
             ds -= D[rows]
@@ -220,8 +232,8 @@ def _ones(m: int, dtype: np.dtype[Any]) -> Array:
 
 
 @functools.lru_cache(maxsize=64)  # most blocks have the same triangle
-def _future(n: int, m: int, offset: int, first: int) -> Array:
-    return np.arange(first, m) > np.arange(offset, offset + n)[:, None]  # key j > i + offset, True = hidden
+def _seen(n: int, m: int, offset: int, dtype: np.dtype[Any]) -> Array:
+    return (np.arange(m) <= np.arange(offset, offset + n)[:, None]).astype(dtype)  # key j <= i + offset
 
 
 def _laid_out_like(x: Array, like: Array) -> Array:

@@ -50,10 +50,12 @@ def take(x: Array, ids: Any) -> Result:
     """y = x[ids], a row for each id,  (v, ...), (...) -> (..., ...).   dx = zeros with each row of g added to the row it is of"""
 
     def dx(g: Array) -> Any:
-        out, width = np.zeros_like(x, order="C"), math.prod(x.shape[1:])
+        out, width, kind = np.zeros_like(x, order="C"), math.prod(x.shape[1:]), x.dtype
+        if width % 2 == 0:  # two neighbours at a time, as a complex number: half as many to add
+            width, kind = width // 2, np.result_type(kind, 1j)
         starts = ids.reshape(-1, 1).astype(np.intp, copy=False) * width
         places = starts + np.arange(width)  # of numbers: NumPy adds these 5 times as fast as rows
-        np.add.at(out.reshape(-1), places.reshape(-1), g.reshape(-1))
+        np.add.at(out.reshape(-1).view(kind), places.reshape(-1), g.reshape(-1).view(kind))
         return out
 
     return x.take(ids, axis=0) if type(ids) is np.ndarray else ids.picked_from(x), dx  # in a recording (tape.py)
