@@ -63,7 +63,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     ids_in_range(ids, count, "embedding: id")
     if padding_idx is not None and not -count <= integer(padding_idx, "embedding: padding_idx") < count:
         raise IndexError(f"embedding: padding_idx {padding_idx} is not one of the {count} rows")
-    rows = apply(ops.take, weight, ids=ids)  # (..., d)
+    rows = apply(ops.take, weight, ids=ids, mode="clip")  # (..., d); nothing to clip, but played with "raise", NumPy makes a copy
     if padding_idx is None:
         return rows
     return minigrad.where((input == padding_idx % count).unsqueeze(-1), rows.detach(), rows)

@@ -178,8 +178,7 @@ def multi_head(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, *, num_
         g_qkv = np.empty_like(qkv)
         to_heads(split(g.dot(w_o)), *thirds(g_qkv))
         dw = g_qkv.T.dot(tokens)  # (3 d, d)
-        dw[:d] *= scale
-        return [g_qkv.dot(w).reshape(x.shape), dw[:d], dw[d : 2 * d], dw[2 * d :], g.T.dot(merged)]
+        return [g_qkv.dot(w).reshape(x.shape), dw[:d] * scale, dw[d : 2 * d], dw[2 * d :], g.T.dot(merged)]
 
     return dot(merged, w_o.T).reshape(x.shape), *at_once(backward, 5)
 
@@ -188,13 +187,13 @@ def at_once(backward: Callable[[Array], list[Array]], count: int) -> list[Vjp]:
     """Gradient functions that share their work: the first one called with a g does it for all, who are asked with the same g in turn."""
     latest: list[Any] = []  # g and its gradients
 
-    def gradient(g: Array, i: int) -> Array:
+    def gradient(i: int, g: Array) -> Array:
         if not latest or latest[0] is not g:
             latest[:] = g, backward(g)
         found: Array = latest[1][i]
         return found
 
-    return [functools.partial(gradient, i=i) for i in range(count)]
+    return [functools.partial(gradient, i) for i in range(count)]
 
 
 @functools.lru_cache(maxsize=16)

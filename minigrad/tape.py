@@ -198,9 +198,9 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         self.tape.calls.append(functools.partial(_same, _exactly(value), read, self.array, *args))
         return value
 
-    def picked_from(self, table: Array) -> Any:
+    def picked_from(self, table: Array, mode: str) -> Any:
         """The rows of a constant array with these numbers, which NumPy wouldn't ask us for."""
-        return self.tape.record(np.take, (table, self), {"axis": 0})
+        return self.tape.record(np.take, (table, self), {"axis": 0, "mode": mode})
 
     def item(self) -> Any:
         return self.look(np.ndarray.item)

@@ -46,7 +46,7 @@ def getitem(x: Array, index: Any) -> Result:
     return x[index] if simple else in_rows(x[index]), dx
 
 
-def take(x: Array, ids: Any) -> Result:
+def take(x: Array, ids: Any, mode: Any = "raise") -> Result:
     """y = x[ids], a row for each id,  (v, ...), (...) -> (..., ...).   dx = zeros with each row of g added to the row it is of"""
 
     def dx(g: Array) -> Any:
@@ -58,7 +58,7 @@ def take(x: Array, ids: Any) -> Result:
         np.add.at(out.reshape(-1).view(kind), places.reshape(-1), g.reshape(-1).view(kind))
         return out
 
-    return x.take(ids, axis=0) if type(ids) is np.ndarray else ids.picked_from(x), dx  # in a recording (tape.py)
+    return x.take(ids, axis=0, mode=mode) if type(ids) is np.ndarray else ids.picked_from(x, mode), dx  # in a recording (tape.py)
 
 
 def scatter(x: Array, source: Array, index: Any) -> Result:
