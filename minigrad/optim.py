@@ -69,23 +69,23 @@ class Optimizer:
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
-        rows, waiting, moved = quiet.copy().run(self._step)
-        if not moved:
+        rows, waiting, changes = quiet.copy().run(self._step)
+        if not changes:
             warnings.warn("step(): no parameter has a gradient, so none moves; call loss.backward() first", stacklevel=2)
-        data = [(p, "_data", piece) for row in moved for p, piece in zip(row.params, row.pieces, strict=True)]
-        set_all([*data, (self, "_rows", rows), (self, "_waiting", waiting)])
+        set_all([*changes, (self, "_rows", rows), (self, "_waiting", waiting)])
 
-    def _step(self) -> tuple[dict[Tensor, _Row], dict[Tensor, dict[str, Any]], list[_Row]]:
-        """What _rows and _waiting are after this step, and the rows (parameters joined to one vector, see below) that move in it."""
-        rows, waiting, moved = dict(self._rows), dict(self._waiting), []
+    def _step(self) -> tuple[dict[Tensor, _Row], dict[Tensor, dict[str, Any]], list[tuple[Any, str, Any]]]:
+        """What _rows and _waiting are in this step, and what changes (parameters are joined to rows, see below)."""
+        rows, waiting, changes = dict(self._rows), dict(self._waiting), list[tuple[Any, str, Any]]()
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
             for row in _rows_of([p for p in group["params"] if p._grad is not None], rows, waiting):
-                grads = np.concatenate([g.ravel() for g in map(_GRAD, row.params)]).astype(row.data.dtype, copy=False)
-                row = _Row(row.params, *self._moved(row.data, grads, row.state, options), row.parts)
-                moved.append(row)
-                rows.update(dict.fromkeys(row.params, row))
-        return rows, waiting, moved
+                grads = np.concatenate([g.ravel() for g in row.gradients()]).astype(row.data.dtype, copy=False)
+                data, state = self._moved(row.data, grads, row.state, options)
+                pieces = row.cut(data)
+                changes += zip(row.params, itertools.repeat("_data"), pieces)
+                changes += (row, "data", data), (row, "pieces", pieces), (row, "state", state)
+        return rows, waiting, changes
 
     @property
     def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
@@ -212,7 +212,7 @@ class Adam(Optimizer):
         step *= 1 - beta2
         root += step
         np.sqrt(root, root)
-        if not np.vdot(root, root) < math.inf:  # the squares are too large; hypot is slower and never forms them
+        if not root.dot(root) < math.inf:  # the squares are too large; hypot is slower and never forms them
             root = np.hypot(math.sqrt(beta2) * old, math.sqrt(1 - beta2) * g)
         start = math.sqrt(1 - beta2**t)  # root / start is sqrt(s^); both sides of the fraction are multiplied by it
         np.add(root, group["eps"] * start, step)
@@ -259,11 +259,11 @@ class _Row:
 
     def fits(self) -> bool:
         """Whether the parameters still hold the pieces, and all have gradients of their shapes."""
-        same = all(map(operator.is_, map(_DATA, self.params), self.pieces))
-        return same and list(map(_GRAD_SHAPE, self.params)) == [shape for _, shape in self.parts]
+        same = all(map(operator.is_, [p._data for p in self.params], self.pieces))
+        return same and [g.shape for g in self.gradients()] == [shape for _, shape in self.parts]
 
-
-_DATA, _GRAD, _GRAD_SHAPE = map(operator.attrgetter, ("_data", "_grad._data", "_grad._data.shape"))
+    def gradients(self) -> list[Array]:
+        return [p._grad._data for p in self.params]  # type: ignore[union-attr]  # only those that have one are in a row that moves
 
 
 def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
@@ -298,7 +298,9 @@ def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tenso
     for p in params:
         state = waiting.pop(p, {})
         alike.setdefault((p._data.dtype, state.get("step", bool(state))), {})[p] = state
-    return [_joined(list(some), list(some.values())) for some in alike.values()]
+    new = [_joined(list(some), list(some.values())) for some in alike.values()]
+    rows.update((p, row) for row in new for p in row.params)
+    return new
 
 
 __getattr__ = module_getattr(__name__)
