@@ -224,7 +224,7 @@ TABLE = [
         "take", lambda t, x, ids: x[t.tensor(ids).long()],
         at((5, 3), ids=ids(4, 0, 4)), at((5, 2, 3), ids=ids([1, 1], [0, -1])), at((5,), ids=ids(3, 3)), at((5, 3), ids=np.asarray(2)),
         at((5, 3), ids=np.zeros((2, 0), int)), at((0, 3), ids=np.zeros(0, int)), at((5, 0), ids=ids(1, 1)),
-        at((300, 2), ids=np.array([3, -128, 127], np.int8)), at((300, 2), ids=np.array([255, 0], np.uint8)),
+        at((300, 4), ids=np.array([3, -128, 127], np.int8)), at((300, 4), ids=np.array([255, 0], np.uint8)),
     ),
     *rows(
         "scatter", lambda t, x, source, index: x.index_put(as_torch(t, index), t.as_tensor(source, dtype=x.dtype)),
