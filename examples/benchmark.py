@@ -81,21 +81,16 @@ def torch_step(size: Size, library: str, attention: str, compiled: bool = False)
         p |= dict(layer.named_parameters())
     optimizer = torch.optim.Adam(p.values(), lr=LR, betas=(BETA1, BETA2), eps=EPS)
 
-    def loss_now() -> Any:
+    def step() -> Any:
         z = F.embedding(x, p["tokens"]) + p["places"]  # (b, t, d)
         z = z + attend(z)
-        return F.cross_entropy(F.linear(z, p["head"], p["bias"]).reshape(-1, v_size), y)
-
-    forward = torch.compile(loss_now) if compiled else loss_now
-
-    def step() -> Any:
-        loss = forward()
+        loss = F.cross_entropy(F.linear(z, p["head"], p["bias"]).reshape(-1, v_size), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return loss.detach()
 
-    return step
+    return torch.compile(step) if compiled else step
 
 
 def its_output(layer: Any, hidden: Any, z: Any) -> Any:

@@ -1,5 +1,6 @@
 """Helpers of the training loop."""
 
+import functools
 import math
 import warnings
 from collections.abc import Iterable
@@ -7,7 +8,7 @@ from collections.abc import Iterable
 import minigrad
 from minigrad import Tensor
 from minigrad.arguments import checked, integer, listed, module_getattr, number
-from minigrad.tensor import set_all
+from minigrad.tensor import mode, set_all, wrap
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:
@@ -18,6 +19,8 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     what = "clip_grad_norm_ takes a list of parameters, such as model.parameters()"
     parameters = [parameters] if isinstance(parameters, Tensor) else listed(parameters, what)
     max_norm = number(max_norm, "clip_grad_norm_: max_norm", 0.0, math.inf)
+    if mode.tape:
+        return wrap(mode.tape.later("clip_grad_norm_", functools.partial(clip_grad_norm_, parameters, max_norm, norm_type), moves=False))
     grads = [p.grad for i, p in enumerate(parameters) if checked(p, Tensor, f"clip_grad_norm_, as parameter {i},").grad is not None]
     if not parameters:
         warnings.warn("clip_grad_norm_ got no parameters: an empty list, or a generator that was already used up", stacklevel=2)

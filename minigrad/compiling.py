@@ -17,10 +17,10 @@ import numpy as np
 
 from .arguments import short
 from .creation import get_rng_state, set_rng_state
-from .recording import LAYOUT, OUTSIDE, Recording, Refused
-from .surroundings import Standing, Surroundings, moment, older
-from .tape import Changed, described
-from .tensor import Tensor, mode
+from .recording import LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
+from .surroundings import Standing, Surroundings, moment
+from .tape import Changed, described, older
+from .tensor import Tensor, mode, set_all
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
 RETRIES, CREDIT = 8, 64  # misses in a row after which a kind is recorded anew; calls without use before the first of use
@@ -89,8 +89,12 @@ class Compiled(Standing):
         lines[0] += ": nothing is recorded yet" * (not kinds and not self._why)
         for kind in kinds:
             for recording in itertools.islice(kind.alive, 1):
-                for way, calls in (("forward", recording.forward), ("backward", recording.backward)):
+                ways = {"forward and backward": recording.forward}
+                if not recording.steps:
+                    ways = {"forward": recording.forward, "backward": recording.backward}
+                for way, calls in ways.items():
                     lines += [f"{way}, {len(calls)} calls:", *(f"    {described(call)}" for call in calls)]
+                lines += [f"then {len(step.gradients)} gradients are set" + f", {step.name}" * bool(step.name) for step in recording.steps]
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -149,16 +153,16 @@ class Compiled(Standing):
         start, pauses = moment(), mode.pauses
         try:
             try:  # twice, for Ctrl-C may come where pauses are put back
-                mode.pauses = 0  # also under no_grad
+                mode.pauses, mode.exploring = 0, pauses > 0  # also under no_grad
                 y = self._function(*args, **options)
             finally:
-                mode.pauses = pauses
+                mode.pauses, mode.exploring = pauses, False
         except Exception as error:
             if pauses:
                 raise Refused(f"under no_grad it does what a graph forbids ({type(error).__name__}: {error})") from error
             raise
         finally:
-            mode.pauses = pauses
+            mode.pauses, mode.exploring = pauses, False
         if not isinstance(y, Tensor):
             raise Refused(f"it returns a {type(y).__name__}, not one Tensor", y)
         found = older(y, start) - {*args, *options.values()}
@@ -180,14 +184,21 @@ class Compiled(Standing):
         self, surroundings: Surroundings, kind: _Kind, args: tuple[Any, ...], options: dict[str, Any], tensors: list[Tensor]
     ) -> Any:
         """The second call runs as it is and is recorded beside that. Both must give the same bits."""
-        random = get_rng_state()
+        around = kind.leaves | surroundings.reached
+        random, before = get_rng_state(), state(around)
         y = self._function(*args, **options)
-        after = get_rng_state()
+        after, now = get_rng_state(), state(around)
         try:
-            set_rng_state(random)
-            call = functools.partial(_with, self._function, args, options, tensors)
-            recording = Recording(call, tensors, kind.leaves, surroundings, random)
-            if not recording.agrees(y, tensors):
+            try:
+                set_rng_state(random)
+                set_all(before)  # back to before its steps
+                call = functools.partial(_with, self._function, args, options, tensors)
+                recording = Recording(call, tensors, kind.leaves, surroundings, random)
+                recording.take_steps(False)
+                found = [x._grad for x in around]
+            finally:
+                set_all(now)
+            if not (recording.agrees(y, tensors) and all(map(same_gradient, found, [x._grad for x in around]))):
                 raise Refused("called again with the same inputs, it gave other numbers (another library's random numbers? an iterator?)")
             kind.alive.add(recording)
             kind.ready.append(recording)
@@ -196,6 +207,7 @@ class Compiled(Standing):
         except Changed:  # a weight was met that wasn't known
             pass
         finally:
+            set_all(now)  # once more, for Ctrl-C
             set_rng_state(after)
         return y
 

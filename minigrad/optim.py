@@ -6,6 +6,7 @@ A step rebinds `p.data`, it never writes into an array, and it changes all param
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -18,7 +19,7 @@ import numpy as np
 
 from .arguments import listed, module_getattr, number, short
 from .ops import Array
-from .tensor import Tensor, quiet, set_all, wrap
+from .tensor import Tensor, mode, quiet, set_all, wrap
 
 
 class Optimizer:
@@ -69,6 +70,9 @@ class Optimizer:
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
+        if mode.tape:
+            mode.tape.later(f"{type(self).__name__}.step", functools.partial(Optimizer.step, self), moves=True)
+            return
         rows, waiting, changes = quiet.copy().run(self._step)
         if not changes:
             warnings.warn("step(): no parameter has a gradient, so none moves; call loss.backward() first", stacklevel=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import numpy as np
 from .attention import at_once
 from .creation import get_rng_state, set_rng_state
 from .ops import Array, Result
-from .surroundings import Surroundings, moment, older
-from .tape import Call, Changed, Tape, Traced, Untraceable, decides, plain
+from .surroundings import Surroundings, moment
+from .tape import Call, Changed, Step, Tape, Traced, Untraceable, decides, older, plain
 from .tensor import Tensor, apply, mode, quiet, set_all, wrap
 
 OUTSIDE = "it reads a tensor that was computed outside of it; hand that over as an argument"
@@ -52,7 +52,7 @@ class Recording:
             tape, around = Tape(), surroundings.reached | leaves
             self.known = list(leaves)
             self.layouts = list(map(LAYOUT, self.known))
-            before = [(mode, "tape", None), (tape, "thread", 0), *((x, "_data", x._data) for x in around)]
+            before = [(mode, "tape", None), (tape, "thread", 0), *state(around)]
             stores = [(store, copy.copy(store)) for store in surroundings.stores]
             cells = [(cell, cell.cell_contents) for cell in surroundings.cells]
             spaces = [(space, name, space.get(name)) for space, names in surroundings.spaces for name in names]
@@ -83,31 +83,43 @@ class Recording:
     def _record(
         self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], around: set[Tensor]
     ) -> None:
-        start = moment()
+        tape.start, tape.leaves = moment(), self.known
         places = {leaf: tape.copied(leaf._data) for leaf in self.known}
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
-        set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items())])
+        self.bare = [leaf._grad is None for leaf in self.known]
+        earlier = [wrap(tape.copied(leaf._grad._data)) if leaf._grad is not None else None for leaf in self.known]
+        grads = [(leaf, "_grad", g) for leaf, g in zip(self.known, earlier, strict=True)]
+        set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items()), *grads])
+        before = tape.gradients()
         held = [*around, *inputs]
-        arrays = [x._data for x in held]
+        arrays, others = list(map(DATA, held)), [x for x in held if x not in places]
+        others_grads = list(map(GRAD, others))
         y = call(inputs)
         if tape.refusal:  # also where the function went on after the error
             raise Refused(tape.refusal)
         if not all(map(operator.is_, map(DATA, held), arrays)):
             raise Refused("it changes the data of an argument, a weight or another tensor")
-        strangers = older(y, start) - leaves
+        strangers = (older(y, tape.start) | tape.met) - leaves - set(inputs)
         if strangers:
             if any(x._op for x in strangers):
                 raise Refused(OUTSIDE)
             leaves |= strangers
             raise Changed
+        if not all(map(operator.is_, map(GRAD, others), others_grads)):
+            raise Refused("backward() inside of it reaches an argument: return the loss, and call backward() on that")
+        self._see_steps(tape, before)
         self.forward, tape.calls = tape.calls, []
         self.value, self.drew = plain(y._data), tape.drew
         if type(y._data) is Traced:
             y._data.memory.read = True
         seed = tape.copied(np.ones_like(self.value))
-        found = dict(quiet.copy().run(y._walk, seed, True)) if y._requires_grad else {}
+        self.used_up = y._op is not None and not y._pairs  # by backward(), inside
+        with_graph = y._requires_grad and not self.used_up
+        if self.steps and with_graph:
+            raise Refused("it calls backward() or step(), and what it returns has a graph: return loss.detach()")
+        found = dict(quiet.copy().run(y._walk, seed, True)) if with_graph else {}
         self.backward, self.seed = tape.calls, seed.array
         if any(decides(call) for call in self.backward):
             raise Refused("a gradient function looks at numbers")
@@ -117,21 +129,36 @@ class Recording:
         self.with_gradient = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
         self.gradients = [plain(found[both[i]]) for i in self.with_gradient]
 
+    def _see_steps(self, tape: Tape, before: list[Any]) -> None:
+        """What the function does besides computing: the gradients it sets, and the steps of optimizers between and after that."""
+        self.steps: list[Step] = []
+        last = before
+        for step in (*tape.steps, Step(tape.gradients(), "", _nothing, False)):
+            new = [(leaf, g) for leaf, g, old in zip(self.known, step.gradients, last, strict=True) if g is not old]
+            if any(g is not None and type(g) is not Traced for _, g in new):
+                raise Refused("it sets a gradient to something that it didn't compute")
+            if new or step.name:
+                self.steps.append(step._replace(gradients=[(leaf, None if g is None else plain(g)) for leaf, g in new]))
+            last = step.gradients
+        if any(g is not None and g.memory.read for g in before):
+            raise Refused("it reads gradients from before, or adds to them: call zero_grad() in it, before backward()")
+
     def _check(self) -> None:
         """Play it once, for the inputs with which it was recorded: the tape must give what was computed while it was recorded."""
-        recorded = [x.copy() for x in (self.value, *self.gradients)]
+        results = [self.value, *self.gradients, *(g for step in self.steps for _, g in step.gradients if g is not None)]
+        recorded = [x.copy() for x in results]
         quiet.copy().run(_play, self.forward)
         np.copyto(self.seed, 1)
         quiet.copy().run(_play, self.backward)
-        if not all(map(_same_bits, recorded, (self.value, *self.gradients))):
+        if not all(map(_same_bits, recorded, results)):
             raise Refused("played again with the same inputs, it computes something else")
 
     def agrees(self, y: Tensor, arguments: list[Tensor]) -> bool:
         """Whether value and gradients are those of y, which the function computed as it is from the same inputs."""
         inputs = [*arguments, *self.leaves]
-        if y._requires_grad != bool(self.with_gradient) or not _same_bits(y._data, self.value):
+        if y._requires_grad != bool(self.with_gradient or self.used_up) or not _same_bits(y._data, self.value):
             return False
-        if not y._requires_grad or any(x._op for x in arguments):
+        if not y._requires_grad or self.used_up or any(x._op for x in arguments):
             return True  # a walk from y would go on through what the arguments were computed from
         found = dict(quiet.copy().run(y._walk, np.ones_like(y._data), True))
         mine = {inputs[i]: g for i, g in zip(self.with_gradient, self.gradients, strict=True)}
@@ -141,15 +168,31 @@ class Recording:
         inputs, random = [*arguments, *self.leaves], get_rng_state() if self.drew else None
         try:
             with self.lock:  # not while another thread records with these weights
-                if list(map(LAYOUT, self.known)) != self.layouts:  # a weight was given other data
+                if list(map(LAYOUT, self.known)) != self.layouts or (self.steps and [x._grad is None for x in self.known] != self.bare):
                     ready.append(self)
-                    raise Changed
+                    raise Changed  # a weight was given other data
                 any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
-            return apply(self, *[inputs[i] for i in self.with_gradient], ready=ready)
+            if not self.steps:
+                return apply(self, *[inputs[i] for i in self.with_gradient], ready=ready)
+            y = apply(self, ready=[])
         except BaseException:
             if random is not None:
                 set_rng_state(random)
             raise
+        try:
+            self.take_steps(True)
+        finally:
+            ready.append(self)
+        if self.used_up:
+            y._requires_grad, y._op = True, self
+        return y
+
+    def take_steps(self, moving: bool) -> None:
+        """Set the gradients and do what the function does with them; moving: also what moves the weights."""
+        for step in self.steps:
+            set_all([(x, "_grad", None if g is None else wrap(g.copy("K"))) for x, g in step.gradients])
+            if moving or not step.moves:
+                step.call()
 
     def __call__(self, *arrays: Array, ready: list[Recording]) -> Result:
         lease = _Lease(self, ready)
@@ -164,6 +207,9 @@ class Recording:
         return self.value.copy("K"), *at_once(backward, len(self.gradients))
 
 
+def _nothing() -> None: ...
+
+
 def _play(calls: list[Call]) -> None:
     for call in calls:
         call()
@@ -171,6 +217,10 @@ def _play(calls: list[Call]) -> None:
 
 def _same_bits(a: Array, b: Array) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def same_gradient(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and _same_bits(a._data, b._data))
 
 
 def _put_back(store: Any, old: Any) -> bool:
@@ -186,5 +236,10 @@ def _put_back(store: Any, old: Any) -> bool:
     return True
 
 
-DATA = operator.attrgetter("_data")
+def state(tensors: Iterable[Tensor]) -> list[tuple[Any, str, Any]]:
+    """What a step changes of them, as set_all takes it."""
+    return [(x, name, getattr(x, name)) for x in tensors for name in ("_data", "_grad")]
+
+
+DATA, GRAD = map(operator.attrgetter, ("_data", "_grad"))
 LAYOUT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold

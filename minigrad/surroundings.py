@@ -155,17 +155,3 @@ def _names(code: types.CodeType) -> set[str]:
 def moment() -> int:
     """A number between the births of all tensors so far and those to come."""
     return wrap(np.zeros(()))._birth
-
-
-def older(y: Tensor, start: int) -> set[Tensor]:
-    """The tensors from before a moment on which the graph of y rests."""
-    found, seen, todo = set[Tensor](), set[Tensor](), [y]
-    while todo:
-        x = todo.pop()
-        if x not in seen:
-            seen.add(x)
-            if x._birth < start:
-                found.add(x)
-            else:
-                todo += [part for part, _ in x._pairs]
-    return found

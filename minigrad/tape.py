@@ -15,7 +15,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,15 @@ class _Memory:
             self.shelf.append(self.room)
 
 
+class Step(NamedTuple):
+    """What is done after computing: the gradients are set, and then something is called."""
+
+    gradients: list[Any]
+    name: str
+    call: Call
+    moves: bool  # weights
+
+
 class Tape:
     """`calls` in the order in which they were made."""
 
@@ -68,12 +77,30 @@ class Tape:
         self.free: dict[int, list[Array]] = {}
         self.thread = threading.get_ident()  # the one that records; 0: none any more
         self.drew = False  # whether random numbers were drawn
+        self.start = 0  # what was born before isn't made by the recorded function
+        self.leaves: list[Any] = []  # the weights that are known
+        self.met = set[Any]()  # the tensors from before on which a graph rests through which backward() went
+        self.steps: list[Step] = []  # what is done when everything is computed
         self.refusal = ""  # why this can't be a recording, if it can't
 
     def refused(self, why: str) -> Untraceable:
         """An error that is remembered: the function may catch it and go on."""
         self.refusal = why
         return Untraceable(why)
+
+    def walked(self, y: Any) -> None:
+        """backward() is about to go through the graph of y and to use it up."""
+        self.met |= older(y, self.start)
+
+    def later(self, name: str, call: Call, *, moves: bool) -> Traced:
+        """Something with gradients that isn't noted call by call, but done as it is when all else is computed: an optimizer's step,
+        or what comes before it and moves no weights. What it returns isn't known until then: nobody may ask."""
+        self.steps.append(Step(self.gradients(), name, call, moves))
+        return self._placed(np.zeros((), np.float32))
+
+    def gradients(self) -> list[Any]:
+        """The arrays in the gradients of the leaves, or None."""
+        return [None if leaf._grad is None else leaf._grad._data for leaf in self.leaves]
 
     def draw(self, function: Callable[..., Any], args: Any) -> Any:
         """Random numbers, new ones each time the tape is played."""
@@ -100,6 +127,7 @@ class Tape:
                 if self.thread
                 else "an array of a recording (minigrad.compile) that is over: the compiled function kept a tensor for later"
             )
+        self._no_step_yet()
         traced: list[Traced] = []
         given, named = _untraced(args, traced), _untraced(options, traced)
         result = function(*given, **named)
@@ -127,6 +155,10 @@ class Tape:
         else:  # a Python number
             self.calls.append(functools.partial(_refill, place.array, function, given, named))
         return place
+
+    def _no_step_yet(self) -> None:
+        if self.steps:
+            raise self.refused("it computes something after step() or clip_grad_norm_()")
 
     def _note(self, function: Callable[..., Any], args: Any, options: dict[str, Any], out: Array | None) -> None:
         options = {name: x for name, x in options.items() if name != "out"}
@@ -158,7 +190,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: dict[str, Any]) -> Any:
         if function in (np.empty_like, np.zeros_like, np.ones_like):  # the calls that fill it come after it
-            place = self.tape._placed(function(*_untraced(args, []), **options))
+            place = self.tape._placed(function(plain(args[0]), *args[1:], **options))  # its numbers are not read
             if function is not np.empty_like:
                 self.tape.record(np.copyto, (place, int(function is np.ones_like)), {})
             return place
@@ -193,6 +225,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def look(self, read: Callable[..., T], *args: Any) -> T:
         """read(array, *args), which must be the same when the tape is played."""
+        self.tape._no_step_yet()
         value = read(self.array, *args)
         self.memory.read = True
         self.tape.calls.append(functools.partial(_same, _exactly(value), read, self.array, *args))
@@ -259,6 +292,20 @@ def _same(value: Any, read: Callable[..., Any], array: Array, *args: Any) -> Non
 
 def _exactly(x: Any) -> Any:
     return x.hex() if isinstance(x, float) else x  # 0.0 == -0.0
+
+
+def older(y: Any, start: int) -> set[Any]:
+    """The tensors from before a moment on which the graph of y rests."""
+    found, seen, todo = set[Any](), set[Any](), [y]
+    while todo:
+        x = todo.pop()
+        if x not in seen:
+            seen.add(x)
+            if x._birth < start:
+                found.add(x)
+            else:
+                todo += [part for part, _ in x._pairs]
+    return found
 
 
 def decides(call: Call) -> bool:

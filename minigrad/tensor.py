@@ -26,6 +26,7 @@ from .tape import ARRAYS, Tape
 class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
     pauses = 0  # how many no_grad blocks we are in
     tape: Tape | None = None  # what `compile` is recording on
+    exploring = False  # `compile` looks for weights, although we are in a no_grad block
 
 
 mode = _Mode()
@@ -128,8 +129,10 @@ class Tensor(Conversions):
         everyone who used it has been here and its gradient is complete: added up, before it is passed on.
         Each op is used up on the way, unless retain_graph=True; a second walk is a RuntimeError.
         """
+        if mode.exploring:
+            raise RuntimeError("backward() under no_grad()")
         if mode.tape:
-            raise RuntimeError("backward() inside a compiled function: compile what computes the loss, and call backward() on its result")
+            mode.tape.walked(self)
         gradients = quiet.copy().run(self._gradients, self._seed(gradient), retain_graph)  # a copy: a context can't be entered twice
         set_all(gradients)  # only now: an error on the way changes nothing
 
