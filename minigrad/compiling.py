@@ -19,7 +19,7 @@ from .arguments import short
 from .creation import get_rng_state, set_rng_state
 from .recording import LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
 from .surroundings import Standing, Surroundings, moment
-from .tape import Changed, described, older
+from .tape import Changed, described, described_step, older
 from .tensor import Tensor, mode, set_all
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
@@ -94,7 +94,7 @@ class Compiled(Standing):
                     ways = {"forward": recording.forward, "backward": recording.backward}
                 for way, calls in ways.items():
                     lines += [f"{way}, {len(calls)} calls:", *(f"    {described(call)}" for call in calls)]
-                lines += [f"then {len(step.gradients)} gradients are set" + f", {step.name}" * bool(step.name) for step in recording.steps]
+                lines += [f"then {described_step(step)}" for step in recording.steps]
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **options: Any) -> Any:

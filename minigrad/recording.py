@@ -60,13 +60,13 @@ class Recording:
                 try:
                     self._record(tape, call, arguments, leaves, around)
                 finally:
-                    set_all(before)
+                    set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
             except Untraceable as error:
                 raise Refused(str(error)) from error
             except Exception as error:
                 raise error if isinstance(error, Refused | Changed) else Refused(f"{type(error).__name__}: {error}") from error
             finally:  # once more: Ctrl-C may have come where this was being done
-                set_all(before)
+                set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
                 changed = [_put_back(store, old) for store, old in stores]
                 for cell, content in cells:
                     changed.append(cell.cell_contents is not content)
@@ -83,7 +83,7 @@ class Recording:
     def _record(
         self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], around: set[Tensor]
     ) -> None:
-        tape.start, tape.leaves = moment(), self.known
+        tape.start, tape.leaves = moment(), dict.fromkeys(self.known)
         places = {leaf: tape.copied(leaf._data) for leaf in self.known}
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
@@ -101,7 +101,7 @@ class Recording:
             raise Refused(tape.refusal)
         if not all(map(operator.is_, map(DATA, held), arrays)):
             raise Refused("it changes the data of an argument, a weight or another tensor")
-        strangers = (older(y, tape.start) | tape.met) - leaves - set(inputs)
+        strangers = (older(y, tape.start) | tape.met.keys()) - leaves
         if strangers:
             if any(x._op for x in strangers):
                 raise Refused(OUTSIDE)
@@ -166,23 +166,23 @@ class Recording:
 
     def play(self, arguments: list[Tensor], ready: list[Recording]) -> Tensor:
         inputs, random = [*arguments, *self.leaves], get_rng_state() if self.drew else None
+        lease = [_Lease(self, ready)]  # who may call backward() holds it too
         try:
-            with self.lock:  # not while another thread records with these weights
-                if list(map(LAYOUT, self.known)) != self.layouts or (self.steps and [x._grad is None for x in self.known] != self.bare):
-                    ready.append(self)
-                    raise Changed  # a weight was given other data
-                any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
-            if not self.steps:
-                return apply(self, *[inputs[i] for i in self.with_gradient], ready=ready)
-            y = apply(self, ready=[])
-        except BaseException:
-            if random is not None:
-                set_rng_state(random)
-            raise
-        try:
+            try:
+                with self.lock:  # not while another thread records with these weights
+                    if list(map(LAYOUT, self.known)) != self.layouts:  # a weight was given other data
+                        raise Changed
+                    if self.steps and [x._grad is None for x in self.known] != self.bare:
+                        raise Changed
+                    any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
+                y = apply(self, *[inputs[i] for i in self.with_gradient], lease=lease)
+            except BaseException:
+                if random is not None:
+                    set_rng_state(random)
+                raise
             self.take_steps(True)
         finally:
-            ready.append(self)
+            lease.clear()
         if self.used_up:
             y._requires_grad, y._op = True, self
         return y
@@ -194,12 +194,12 @@ class Recording:
             if moving or not step.moves:
                 step.call()
 
-    def __call__(self, *arrays: Array, ready: list[Recording]) -> Result:
-        lease = _Lease(self, ready)
+    def __call__(self, *arrays: Array, lease: list[_Lease]) -> Result:
+        held = lease[0]
         _play(self.forward)
 
         def backward(g: Array) -> list[Array]:
-            recording = lease.recording
+            recording = held.recording
             np.copyto(recording.seed, g)
             _play(recording.backward)
             return [gradient.copy("K") for gradient in recording.gradients]

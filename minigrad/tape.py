@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -78,8 +78,8 @@ class Tape:
         self.thread = threading.get_ident()  # the one that records; 0: none any more
         self.drew = False  # whether random numbers were drawn
         self.start = 0  # what was born before isn't made by the recorded function
-        self.leaves: list[Any] = []  # the weights that are known
-        self.met = set[Any]()  # the tensors from before on which a graph rests through which backward() went
+        self.leaves = dict[Any, None]()  # the weights that are known
+        self.met = dict[Any, Any]()  # other tensors from before whose gradient is set, and the gradient they had
         self.steps: list[Step] = []  # what is done when everything is computed
         self.refusal = ""  # why this can't be a recording, if it can't
 
@@ -90,7 +90,13 @@ class Tape:
 
     def walked(self, y: Any) -> None:
         """backward() is about to go through the graph of y and to use it up."""
-        self.met |= older(y, self.start)
+        self.set_gradients(older(y, self.start))
+
+    def set_gradients(self, tensors: Iterable[Any]) -> None:
+        """The gradients of these are about to be set."""
+        for x in tensors:
+            if x not in self.leaves and x._birth < self.start:
+                self.met.setdefault(x, x._grad)
 
     def later(self, name: str, call: Call, *, moves: bool) -> Traced:
         """Something with gradients that isn't noted call by call, but done as it is when all else is computed: an optimizer's step,
@@ -326,6 +332,11 @@ def described(call: Call) -> str:
     if name in ("setitem", "copyto", "fill") or name.endswith(".at"):  # they write into their first argument
         shapes.append(shapes.pop(0))
     return " ".join([name, *shapes])
+
+
+def described_step(step: Step) -> str:
+    count = len(step.gradients)
+    return ", ".join([f"set {count} gradient{'s' * (count > 1)}"] * (count > 0) + [step.name] * bool(step.name))
 
 
 def _shapes(args: Any) -> list[str]:

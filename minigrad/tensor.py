@@ -218,6 +218,8 @@ class Tensor(Conversions):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not (isinstance(value, Tensor) and value.shape == self.shape):
             raise TypeError(f".grad must be None or a Tensor of shape {self.shape}, got {arguments.short(value)}")
+        if mode.tape:
+            mode.tape.set_gradients([self])
         self._grad = value
 
     @property
