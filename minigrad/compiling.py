@@ -29,11 +29,15 @@ RETRIES, CREDIT = 8, 64  # misses in a row after which a kind is recorded anew; 
 def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, faster: where arrays are small, most of the time is spent around the computing, and this spares it.
 
-    function: of tensors (and numbers and text), returning one Tensor: a model, or what computes the loss. `backward()` and the
-    optimizer's step stay outside. Values and gradients are the same, bit for bit, and so are random numbers.
+    function: of tensors (and numbers and text), returning one Tensor: a model, what computes the loss, or a whole step of training.
+    Values, gradients and weights are the same, bit for bit, and so are random numbers.
 
-        loss_of = minigrad.compile(lambda x, y: F.cross_entropy(model(x), y))
-        loss = loss_of(x, y); loss.backward(); optimizer.step()
+        def step(x, y):
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad(); loss.backward(); optimizer.step()
+            return loss.detach()
+
+        step = minigrad.compile(step)
 
     Each kind of call (shapes, strides and dtypes of the tensors; the other arguments) runs once as it is; the second time it runs
     as it is, is recorded beside that, and the two are compared; from then on the recording is played: only the calls of NumPy,
@@ -43,6 +47,8 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
       a list; `eval()` replaces attributes), it is recorded anew. The numbers in NumPy arrays, items of lists longer than 1000, what
       libraries keep for themselves, files and the like are constants;
     - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is;
+    - first all is computed; then gradients are set and `step()`, `clip_grad_norm_()` are called as they are: they see the learning
+      rate, the optimizer's state and the gradients of that moment. So nothing may be computed after them;
     - what can't be recorded runs as it is, after one warning that says why: several results, `numpy()` inside, a tensor
       that was computed outside, variables and attributes that it changes, random numbers of other libraries.
     A recording keeps its arrays: about the memory of the graph. It is in use as long as its result waits for backward(); up to four

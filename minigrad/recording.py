@@ -140,8 +140,8 @@ class Recording:
             if new or step.name:
                 self.steps.append(step._replace(gradients=[(leaf, None if g is None else plain(g)) for leaf, g in new]))
             last = step.gradients
-        if any(g is not None and g.memory.read for g in before):
-            raise Refused("it reads gradients from before, or adds to them: call zero_grad() in it, before backward()")
+        read = [(leaf, g.array) for leaf, g in zip(self.known, before, strict=True) if g is not None and g.memory.read]
+        self.earlier = read  # gradients from before that it reads, or adds to, and their places
 
     def _check(self) -> None:
         """Play it once, for the inputs with which it was recorded: the tape must give what was computed while it was recorded."""
@@ -172,8 +172,12 @@ class Recording:
                 with self.lock:  # not while another thread records with these weights
                     if list(map(LAYOUT, self.known)) != self.layouts:  # a weight was given other data
                         raise Changed
-                    if self.steps and [x._grad is None for x in self.known] != self.bare:
+                    if (self.steps or self.earlier) and [x._grad is None for x in self.known] != self.bare:
                         raise Changed
+                    for x, place in self.earlier:
+                        if LAYOUT(x._grad) != (place.shape, place.strides, place.dtype):
+                            raise Changed
+                        np.copyto(place, x._grad._data)  # type: ignore[union-attr]
                     any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
                 y = apply(self, *[inputs[i] for i in self.with_gradient], lease=lease)
             except BaseException:

@@ -843,7 +843,35 @@ def gradients_only(t: Trained, ids: Tensor) -> Tensor:
     return loss.detach()
 
 
-STEPS = [usual, zeroed_at_the_end, zeros_and_the_loss_itself, clipped, two_losses, two_optimizers, scaled_gradients, gradients_only]
+def accumulating(t: Trained, ids: Tensor) -> Tensor:
+    loss = t.loss(ids)
+    loss.backward()
+    return loss.detach()
+
+
+def penalty_on_the_last_gradients(t: Trained, ids: Tensor) -> Tensor:
+    loss = t.loss(ids)
+    for p in t.weights:
+        if p.grad is not None:
+            loss = loss + (p.grad * p).sum()
+    t.optimizer.zero_grad()
+    loss.backward()
+    t.optimizer.step()
+    return loss
+
+
+STEPS = [
+    accumulating,
+    penalty_on_the_last_gradients,
+    usual,
+    zeroed_at_the_end,
+    zeros_and_the_loss_itself,
+    clipped,
+    two_losses,
+    two_optimizers,
+    scaled_gradients,
+    gradients_only,
+]
 
 
 def meddle(t: Trained, i: int) -> None:
@@ -857,6 +885,8 @@ def meddle(t: Trained, i: int) -> None:
         t.model.train(i == 12)
     if i == 10:
         t.optimizer.zero_grad()
+    if i in (5, 14) and t.weights[2].grad is not None:
+        t.weights[2].grad = t.weights[2].grad.double() if i == 5 else t.weights[2].grad.T.contiguous().T
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
@@ -877,12 +907,6 @@ def test_a_whole_step_of_training(step: Any, kind: Any) -> None:
     if y.requires_grad:
         with pytest.raises(RuntimeError, match=r"has already been through this graph"):
             y.backward()
-
-
-def accumulating(t: Trained, ids: Tensor) -> Tensor:
-    loss = t.loss(ids)
-    loss.backward()
-    return loss.detach()
 
 
 def computing_after(t: Trained, ids: Tensor) -> Tensor:
@@ -922,7 +946,6 @@ def zeros_at_the_end(t: Trained, ids: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (accumulating, "reads gradients from before, or adds to them: call zero_grad() in it"),
         (computing_after, "computes something after step() or clip_grad_norm_()"),
         (asking_for_the_norm, "computes something after step() or clip_grad_norm_()"),
         (looking_after, "computes something after step() or clip_grad_norm_()"),
