@@ -894,7 +894,7 @@ def meddle(t: Trained, i: int) -> None:
 def test_a_whole_step_of_training(step: Any, kind: Any) -> None:
     plain, other = Trained(kind), Trained(kind)
     played = mg.compile(lambda ids: step(other, ids))
-    for i in range(16):
+    for i in range(20):
         ids = mg.tensor([[i % 7, 3, 5], [1, 2, i % 3]])
         found = []
         for t, function in ((plain, functools.partial(step, plain)), (other, played)):
