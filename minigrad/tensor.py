@@ -20,7 +20,7 @@ import numpy as np
 from . import arguments
 from .conversions import Conversions
 from .ops import Array, Result, Vjp
-from .tape import ARRAYS, Tape
+from .tape import ARRAYS, Tape, Traced
 
 
 class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
@@ -285,7 +285,11 @@ def set_all(changes: list[tuple[Any, str, Any]]) -> None:
 
 def _summed(x: Tensor, g: Array) -> Array:
     """A fresh array of x's dtype: its gradient so far plus g."""
-    return g.astype(x._data.dtype, "C") if x._grad is None else (x._grad._data + g).astype(x._data.dtype, copy=False)
+    dtype = x._data.dtype
+    if x._grad is None:
+        as_it_is = type(g) is Traced and g.dtype == dtype and g.flags.c_contiguous  # a recording makes the copy when it is played
+        return g if as_it_is else g.astype(dtype, "C")
+    return (x._grad._data + g).astype(dtype, copy=False)
 
 
 def _used_up(node: Tensor) -> RuntimeError:

@@ -120,7 +120,7 @@ TABLE = {
         ("else (1 - smoothing) * hit", "else hit", "cross_entropy: label smoothing added on top"),
         ("+ smoothing * shifted.mean(axis=-1)", "+ smoothing * shifted.sum(axis=-1)",
          "cross_entropy: smoothing not spread over the classes"),
-        ("places, 1 - smoothing)", "places, 1)", "cross_entropy: gradient at the target ignores smoothing"),
+        ("[places] -= 1 - smoothing", "[places] -= 1", "cross_entropy: gradient at the target ignores smoothing"),
         ("out -= smoothing / x.shape[-1]", "out -= smoothing / x.shape[0]", "cross_entropy: smoothing divided by rows, not classes"),
         ("g if kept is None else np.where(kept, g, 0))", "g)", "cross_entropy: gradient to ignored rows"),
         ("g if divisor is None else g / divisor", "g", "cross_entropy: gradient not divided"),
