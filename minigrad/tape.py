@@ -31,6 +31,7 @@ _TAKE_OUT = frozenset(  # functions that write into `out`
     for room in (np, np.ndarray)
     if hasattr(room, name)
 )
+_DOTS = np.dot, np.ndarray.dot
 _COPIES = frozenset([np.ndarray.copy, np.ndarray.astype, np.ndarray.reshape, np.ndarray.ravel])
 _VIEWS = frozenset(  # functions that may look at the same memory in another way
     ["astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "diagonal", "expand_dims", "flip", "getitem", "moveaxis"]
@@ -170,8 +171,8 @@ class Tape:
         options = {name: x for name, x in options.items() if name != "out"}
         if out is None:
             call = functools.partial(function, *args, **options)
-        elif isinstance(function, np.ufunc) and not options and function not in (np.maximum, np.minimum):  # these want out=
-            # the shortest way: no names, no Python numbers
+        elif not options and (function in _DOTS or (isinstance(function, np.ufunc) and function not in (np.maximum, np.minimum))):
+            # the shortest way: no names, no Python numbers (maximum and minimum want the name)
             kind = out.dtype if out.dtype.kind == "f" else None
             call = functools.partial(function, *(np.asarray(x, kind) if kind and type(x) is float else x for x in args), out)
         elif isinstance(getattr(function, "__self__", function), np.ufunc) or function in _TAKE_OUT:
@@ -198,7 +199,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         if function in (np.empty_like, np.zeros_like, np.ones_like):  # the calls that fill it come after it
             place = self.tape._placed(function(plain(args[0]), *args[1:], **options))  # its numbers are not read
             if function is not np.empty_like:
-                self.tape.record(np.copyto, (place, int(function is np.ones_like)), {})
+                self.tape.record(np.copyto, (place, np.asarray(function is np.ones_like, place.dtype)), {})
             return place
         return self.tape.record(function, args, options)
 
@@ -239,7 +240,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def picked_from(self, table: Array, mode: str) -> Any:
         """The rows of a constant array with these numbers, which NumPy wouldn't ask us for."""
-        return self.tape.record(np.take, (table, self), {"axis": 0, "mode": mode})
+        return self.tape.record(np.ndarray.take, (table, self), {"axis": 0, "mode": mode})
 
     def item(self) -> Any:
         return self.look(np.ndarray.item)

@@ -1075,7 +1075,7 @@ def test_a_recorded_step_says_what_it_does() -> None:
     for _ in range(3):
         played(mg.ones(3))
     lines = repr(played).splitlines()
-    assert lines[:4] == ["compiled step", "forward and backward, 4 calls:", "    multiply (3,) (3,) (3,)", "    sum (3,) ()"]
+    assert lines[:4] == ["compiled step", "forward and backward, 3 calls:", "    multiply (3,) (3,) (3,)", "    sum (3,) ()"]
     assert lines[-2:] == ["then set 1 gradient, clip_grad_norm_", "then Adam.step"]
 
 
