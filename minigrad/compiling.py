@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
+import random as random_of_python
 import warnings
 import weakref
 from collections.abc import Callable
@@ -17,8 +19,8 @@ import numpy as np
 
 from .arguments import short
 from .creation import get_rng_state, set_rng_state
-from .recording import LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
-from .surroundings import Standing, Surroundings, moment
+from .recording import ASSIGNS, LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
+from .surroundings import Snapshot, Standing, Surroundings, moment
 from .tape import Changed, described, described_step, older
 from .tensor import Tensor, mode, set_all
 
@@ -156,7 +158,7 @@ class Compiled(Standing):
 
     def _explored(self, variant: _Variant | None, key: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The first call of a kind runs as it is, and its graph shows which weights it reads."""
-        start, pauses = moment(), mode.pauses
+        start, pauses, random = moment(), mode.pauses, get_rng_state()
         try:
             try:  # twice, for Ctrl-C may come where pauses are put back
                 mode.pauses, mode.exploring = 0, pauses > 0  # also under no_grad
@@ -165,6 +167,7 @@ class Compiled(Standing):
                 mode.pauses, mode.exploring = pauses, False
         except Exception as error:
             if pauses:
+                set_rng_state(random)
                 raise Refused(f"under no_grad it does what a graph forbids ({type(error).__name__}: {error})") from error
             raise
         finally:
@@ -178,29 +181,35 @@ class Compiled(Standing):
         why = self._in_vain("its arguments have other shapes or values" if variant else "something that it reads is replaced")
         if why:
             raise Refused(why, y)
+        variant = variant or next((v for v in self._variants if v.surroundings.unchanged()), None)  # it may have set them itself
         if variant is None:
             variant = _Variant(self._function)
             self._variants = [variant, *self._variants[: VARIANTS - 1]]
         if len(variant.kinds) == KINDS:
             del variant.kinds[next(iter(variant.kinds))]
-        variant.kinds[key] = _Kind(found | variant.surroundings.leaves)
+        if key not in variant.kinds:
+            variant.kinds[key] = _Kind(found | variant.surroundings.leaves)
         return y
 
     def _recorded(
         self, surroundings: Surroundings, kind: _Kind, args: tuple[Any, ...], options: dict[str, Any], tensors: list[Tensor]
     ) -> Any:
         """The second call runs as it is and is recorded beside that. Both must give the same bits."""
-        around = kind.leaves | surroundings.reached
-        random, before = get_rng_state(), state(around)
+        around, others = kind.leaves | surroundings.reached, _other_random()
+        random, before, assigned = get_rng_state(), state(around), Snapshot(surroundings)
         y = self._function(*args, **options)
         after, now = get_rng_state(), state(around)
+        if not assigned.holds():
+            raise Refused(ASSIGNS, y)
+        if others != _other_random():
+            raise Refused("it draws random numbers from another library", y)
         try:
             try:
                 set_rng_state(random)
                 set_all(before)  # back to before its steps
                 call = functools.partial(_with, self._function, args, options, tensors)
                 recording = Recording(call, tensors, kind.leaves, surroundings, random)
-                recording.take_steps(False)
+                recording.rehearse()
                 found = [x._grad for x in around]
             finally:
                 set_all(now)
@@ -216,6 +225,10 @@ class Compiled(Standing):
             set_all(now)  # once more, for Ctrl-C
             set_rng_state(after)
         return y
+
+
+def _other_random() -> Any:
+    return random_of_python.getstate(), pickle.dumps(np.random.get_state())
 
 
 class _Variant:

@@ -28,6 +28,8 @@ class Optimizer:
     remembered: tuple[str, ...] = ()  # the names in a parameter's state
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if mode.tape:
+            raise mode.tape.refused("it makes an optimizer")
         what = "the optimizer takes a list of parameters, such as model.parameters()"
         if isinstance(params, Tensor | dict) or hasattr(params, "parameters"):
             raise TypeError(f"{what}, got a single {short(params)}{': write [p]' * isinstance(params, Tensor)}")
@@ -66,7 +68,12 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters: the next `backward` starts from nothing instead of adding."""
-        zero_grads([p for group in self.param_groups for p in group["params"]], set_to_none)
+        params = [p for group in self.param_groups for p in group["params"]]
+        if mode.tape:
+            mode.tape.later(f"{type(self).__name__}.zero_grad", functools.partial(Optimizer.zero_grad, self, set_to_none), last=False)
+        zero_grads(params, set_to_none)
+        if mode.tape:
+            mode.tape.news()
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
@@ -94,6 +101,8 @@ class Optimizer:
     @property
     def state(self) -> Mapping[Tensor, Mapping[str, Any]]:
         """What is remembered of each parameter that ever moved: numbers, and arrays of its shape. For reading; load_state_dict writes."""
+        if mode.tape:
+            raise mode.tape.refused("it reads the state of an optimizer")
         states = {**self._waiting, **{p: state for row in dict.fromkeys(self._rows.values()) for p, state in row.split()}}
         return MappingProxyType({p: MappingProxyType(state) for p, state in states.items()})
 
@@ -116,6 +125,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave. Groups and shapes must match those of this optimizer; else nothing changes."""
         kind = type(self).__name__
+        if mode.tape:
+            raise mode.tape.refused("it loads the state of an optimizer")
         try:
             fresh, groups = self._read(state_dict)
         except (LookupError, TypeError, AttributeError):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy as np
 from .attention import at_once
 from .creation import get_rng_state, set_rng_state
 from .ops import Array, Result
-from .surroundings import Surroundings, moment
+from .surroundings import Snapshot, Surroundings, moment
 from .tape import Call, Changed, Step, Tape, Traced, Untraceable, decides, older, plain
 from .tensor import Tensor, apply, mode, quiet, set_all, wrap
 
+ASSIGNS = "it changes a variable, an attribute, a list or a dict of its surroundings"
 OUTSIDE = "it reads a tensor that was computed outside of it; hand that over as an argument"
 
 
@@ -52,73 +52,68 @@ class Recording:
             tape, around = Tape(), surroundings.reached | leaves
             self.known = list(leaves)
             self.layouts = list(map(LAYOUT, self.known))
-            before = [(mode, "tape", None), (tape, "thread", 0), *state(around)]
-            stores = [(store, copy.copy(store)) for store in surroundings.stores]
-            cells = [(cell, cell.cell_contents) for cell in surroundings.cells]
-            spaces = [(space, name, space.get(name)) for space, names in surroundings.spaces for name in names]
+            before, assigned = [(mode, "tape", None), (tape, "thread", 0), *state(around)], Snapshot(surroundings)
             try:
                 try:
                     self._record(tape, call, arguments, leaves, around)
                 finally:
                     set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
             except Untraceable as error:
+                self._meet(tape.met.keys(), leaves)
                 raise Refused(str(error)) from error
             except Exception as error:
                 raise error if isinstance(error, Refused | Changed) else Refused(f"{type(error).__name__}: {error}") from error
             finally:  # once more: Ctrl-C may have come where this was being done
                 set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
-                changed = [_put_back(store, old) for store, old in stores]
-                for cell, content in cells:
-                    changed.append(cell.cell_contents is not content)
-                    cell.cell_contents = content
-                for space, name, value in spaces:
-                    changed.append(space.get(name) is not value)
-                    if changed[-1]:
-                        space[name] = value
-            if any(changed):
-                raise Refused("it changes a variable, an attribute, a list or a dict of its surroundings")
+                changed = assigned.put_back()
+            if changed:
+                raise Refused(ASSIGNS)
             set_rng_state(random)
             self._check()
 
     def _record(
         self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], around: set[Tensor]
     ) -> None:
-        tape.start, tape.leaves = moment(), dict.fromkeys(self.known)
+        tape.start = moment()
         places = {leaf: tape.copied(leaf._data) for leaf in self.known}
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
-        self.bare = [leaf._grad is None for leaf in self.known]
-        earlier = [wrap(tape.copied(leaf._grad._data)) if leaf._grad is not None else None for leaf in self.known]
-        grads = [(leaf, "_grad", g) for leaf, g in zip(self.known, earlier, strict=True)]
+        earlier = {x: None if x._grad is None else tape.copied(x._grad._data) for x in around}
+        tape.seen = dict(earlier)
+        grads = [(x, "_grad", wrap(g)) for x, g in earlier.items() if g is not None]
         set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items()), *grads])
-        before = tape.gradients()
         held = [*around, *inputs]
-        arrays, others = list(map(DATA, held)), [x for x in held if x not in places]
-        others_grads = list(map(GRAD, others))
+        fixed = operator.attrgetter("_data", "_requires_grad")
+        before = list(map(fixed, held))
         y = call(inputs)
+        self._meet(older(y, tape.start) | tape.met.keys(), leaves)
         if tape.refusal:  # also where the function went on after the error
             raise Refused(tape.refusal)
-        if not all(map(operator.is_, map(DATA, held), arrays)):
-            raise Refused("it changes the data of an argument, a weight or another tensor")
-        strangers = (older(y, tape.start) | tape.met.keys()) - leaves
-        if strangers:
-            if any(x._op for x in strangers):
-                raise Refused(OUTSIDE)
-            leaves |= strangers
-            raise Changed
-        if not all(map(operator.is_, map(GRAD, others), others_grads)):
+        for (data, flag), (old, old_flag) in zip(map(fixed, held), before, strict=True):
+            if data is not old or flag is not old_flag:
+                what = "the data" if data is not old else "requires_grad"
+                raise Refused(f"it changes {what} of an argument, a weight or another tensor")
+        if any(x._grad is not None for x in inputs):
             raise Refused("backward() inside of it reaches an argument: return the loss, and call backward() on that")
-        self._see_steps(tape, before)
-        self.forward, tape.calls = tape.calls, []
-        self.value, self.drew = plain(y._data), tape.drew
         if type(y._data) is Traced:
             y._data.memory.read = True
+        news = Step(tape.news(), "", _nothing, False)
+        steps = tape.steps + [news] * bool(news.gradients)
+        self.steps = [step._replace(gradients=[(x, _settled(g)) for x, g in step.gradients]) for step in steps]
+        self.bare = [(x, earlier[x] is None) for x in tape.asked if x in earlier]  # whether they had no gradient, where that matters
+        self.earlier = [(x, g.array) for x, g in earlier.items() if g is not None and g.memory.read]  # gradients that it reads or adds to
+        if tape.closed and type(y._data) is Traced:
+            changing = [*places.values(), *earlier.values(), *tape.unknown, *(g for step in steps for _, g in step.gradients)]
+            if any(type(x) is Traced and x.memory is y._data.memory for x in changing):
+                raise Refused("it returns a weight, a gradient or a norm, which a step changes")
+        self.forward, tape.calls = tape.calls, []
+        self.value, self.drew = plain(y._data), tape.drew
         seed = tape.copied(np.ones_like(self.value))
         self.used_up = y._op is not None and not y._pairs  # by backward(), inside
         with_graph = y._requires_grad and not self.used_up
-        if self.steps and with_graph:
-            raise Refused("it calls backward() or step(), and what it returns has a graph: return loss.detach()")
+        if tape.closed and with_graph:
+            raise Refused("it takes a step and returns a tensor with a graph: return loss.detach()")
         found = dict(quiet.copy().run(y._walk, seed, True)) if with_graph else {}
         self.backward, self.seed = tape.calls, seed.array
         if any(decides(call) for call in self.backward):
@@ -129,19 +124,14 @@ class Recording:
         self.with_gradient = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient
         self.gradients = [plain(found[both[i]]) for i in self.with_gradient]
 
-    def _see_steps(self, tape: Tape, before: list[Any]) -> None:
-        """What the function does besides computing: the gradients it sets, and the steps of optimizers between and after that."""
-        self.steps: list[Step] = []
-        last = before
-        for step in (*tape.steps, Step(tape.gradients(), "", _nothing, False)):
-            new = [(leaf, g) for leaf, g, old in zip(self.known, step.gradients, last, strict=True) if g is not old]
-            if any(g is not None and type(g) is not Traced for _, g in new):
-                raise Refused("it sets a gradient to something that it didn't compute")
-            if new or step.name:
-                self.steps.append(step._replace(gradients=[(leaf, None if g is None else plain(g)) for leaf, g in new]))
-            last = step.gradients
-        read = [(leaf, g.array) for leaf, g in zip(self.known, before, strict=True) if g is not None and g.memory.read]
-        self.earlier = read  # gradients from before that it reads, or adds to, and their places
+    def _meet(self, tensors: Collection[Tensor], leaves: set[Tensor]) -> None:
+        """Among tensors from before, unknown weights are reason enough to try again: now they are known."""
+        strangers = set(tensors) - leaves
+        if any(x._op for x in strangers):
+            raise Refused(OUTSIDE)
+        if strangers:
+            leaves |= strangers
+            raise Changed
 
     def _check(self) -> None:
         """Play it once, for the inputs with which it was recorded: the tape must give what was computed while it was recorded."""
@@ -172,7 +162,7 @@ class Recording:
                 with self.lock:  # not while another thread records with these weights
                     if list(map(LAYOUT, self.known)) != self.layouts:  # a weight was given other data
                         raise Changed
-                    if (self.steps or self.earlier) and [x._grad is None for x in self.known] != self.bare:
+                    if any((x._grad is None) != bare for x, bare in self.bare):
                         raise Changed
                     for x, place in self.earlier:
                         if LAYOUT(x._grad) != (place.shape, place.strides, place.dtype):
@@ -184,15 +174,21 @@ class Recording:
                 if random is not None:
                     set_rng_state(random)
                 raise
-            self.take_steps(True)
+            self._take_steps(True)
         finally:
             lease.clear()
         if self.used_up:
             y._requires_grad, y._op = True, self
         return y
 
-    def take_steps(self, moving: bool) -> None:
-        """Set the gradients and do what the function does with them; moving: also what moves the weights."""
+    def rehearse(self) -> None:
+        """What the function does after computing, but for the steps that move weights."""
+        try:
+            self._take_steps(False)
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+    def _take_steps(self, moving: bool) -> None:
         for step in self.steps:
             set_all([(x, "_grad", None if g is None else wrap(g.copy("K"))) for x, g in step.gradients])
             if moving or not step.moves:
@@ -214,6 +210,12 @@ class Recording:
 def _nothing() -> None: ...
 
 
+def _settled(gradient: Any) -> Array | None:
+    if gradient is not None and type(gradient) is not Traced:
+        raise Refused("it sets a gradient to something that it didn't compute")
+    return None if gradient is None else plain(gradient)
+
+
 def _play(calls: list[Call]) -> None:
     for call in calls:
         call()
@@ -227,23 +229,10 @@ def same_gradient(a: Tensor | None, b: Tensor | None) -> bool:
     return a is b or (a is not None and b is not None and _same_bits(a._data, b._data))
 
 
-def _put_back(store: Any, old: Any) -> bool:
-    """Whether something else is in a dict, list or set than before, and what was there again."""
-    sides: Any = ((store.keys(), old.keys()), (store.values(), old.values())) if isinstance(store, dict) else ((store, old),)
-    if all(len(now) == len(then) and all(map(operator.is_, now, then)) for now, then in sides):
-        return False
-    if isinstance(store, list):
-        store[:] = old
-    else:
-        store.clear()
-        store.update(old)
-    return True
-
-
 def state(tensors: Iterable[Tensor]) -> list[tuple[Any, str, Any]]:
-    """What a step changes of them, as set_all takes it."""
-    return [(x, name, getattr(x, name)) for x in tensors for name in ("_data", "_grad")]
+    """What can be changed of them, as set_all takes it."""
+    return [(x, name, getattr(x, name)) for x in tensors for name in ("_data", "_grad", "_requires_grad")]
 
 
-DATA, GRAD = map(operator.attrgetter, ("_data", "_grad"))
+DATA = operator.attrgetter("_data")
 LAYOUT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import operator
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .optim import Optimizer
 from .tensor import Tensor, wrap
 
 LIBRARIES = {"minigrad", "layers", "numpy", *sys.stdlib_module_names}  # what they read of their own doesn't change
@@ -57,7 +59,8 @@ class Surroundings:
     def _walk(self, function: Any) -> None:
         self.leaves: set[Tensor] = set()  # weights: tensors that require a gradient
         self.reached: set[Tensor] = set()
-        self.stores: list[Any] = []  # dicts, lists and sets, in which something could be put
+        self.stores: list[tuple[Any, tuple[str, ...]]] = []  # in what something could be put, and the names that don't count
+        self.classes: list[type] = []
         self.tensors: list[Tensor] = []
         self.constants: list[Tensor] = []
         self.containers: list[Collection[Any]] = []
@@ -94,6 +97,7 @@ class Surroundings:
             return [] if _in_library(x.__name__) else [(part, watched) for part in self._read(vars(x), watched)]
         if isinstance(x, type):
             kinds = [kind for kind in x.__mro__ if not _in_library(kind.__module__)]
+            self.classes += kinds
             self.containers += [vars(kind).values() for kind in kinds] * watched
             return [(part, watched) for kind in kinds for name, part in vars(kind).items() if self._may_run(name, part)]
         if isinstance(x, Standing):
@@ -104,20 +108,23 @@ class Surroundings:
             return [(part, watched) for part in (x.func, x.args, x.keywords)]
         if isinstance(x, property):
             return [(x.fget, watched)]
+        if isinstance(x, staticmethod | classmethod):
+            return [(x.__func__, watched)]
         if isinstance(x, dict | list | tuple | set | frozenset | deque):
             if len(x) > LONG:
                 return []
-            self.stores += [x] * isinstance(x, dict | list | set)
+            self.stores += [(x, ())] * isinstance(x, dict | list | set | deque)
             sides: list[Any] = [x.keys(), x.values()] if isinstance(x, dict) else [x]
             self.containers += sides * watched
             return [(part, watched) for part in sides[-1]]
-        if hasattr(x, "__dict__"):
-            fields = vars(x)
-            self.stores.append(fields)
+        if type(getattr(x, "__dict__", None)) is dict:
+            hidden = ("_rows", "_waiting") * isinstance(x, Optimizer)  # its steps aren't changes
+            fields = {name: part for name, part in vars(x).items() if name not in hidden}
+            self.stores.append((vars(x), hidden))
             if hasattr(x, "named_parameters"):  # a module
-                self.containers += [fields.values()] * watched
+                self.containers += [vars(x).values()] * watched
                 return [(part, watched) for part in (*fields.values(), type(x))]
-            self._read(fields, watched)
+            self._read(vars(x), watched)
             return [(type(x), watched), *((part, watched and name in self._named) for name, part in fields.items())]
         if not _in_library(type(x).__module__):  # an object with __slots__
             fields = {name: getattr(x, name) for name in self._named if hasattr(x, name) and name in _slots(type(x))}
@@ -134,6 +141,66 @@ class Surroundings:
         names = sorted(self._named & space.keys())
         self.spaces += [(space, names)] * watched
         return [space[name] for name in names]
+
+
+class Snapshot:
+    """What is assigned in surroundings at a moment: to variables, attributes and class attributes, in lists, dicts and sets."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.stores = [(store, hidden, _contents(store, hidden)) for store, hidden in surroundings.stores]
+        self.names = [(space, name, space.get(name)) for space, names in surroundings.spaces for name in names]
+        self.attributes: list[tuple[Any, str, Any]] = [(cell, "cell_contents", cell.cell_contents) for cell in surroundings.cells]
+        for kind in surroundings.classes:
+            self.attributes += [(kind, name, part) for name, part in vars(kind).items() if not name.startswith("__")]
+
+    def put_back(self) -> bool:
+        """Whether something is different now; then it is as it was again."""
+        changed = [_put_back(*store) for store in self.stores]
+        for space, name, old in self.names:
+            if space.get(name) is not old:
+                space[name] = old
+                changed.append(True)
+        for owner, name, old in self.attributes:
+            if _attribute(owner, name) is not old:
+                setattr(owner, name, old)
+                changed.append(True)
+        return any(changed)
+
+    def holds(self) -> bool:
+        return (
+            all(_alike(_contents(store, hidden), old) for store, hidden, old in self.stores)
+            and all(space.get(name) is old for space, name, old in self.names)
+            and all(_attribute(owner, name) is old for owner, name, old in self.attributes)
+        )
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    return vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name)
+
+
+def _contents(store: Any, hidden: tuple[str, ...]) -> Any:
+    return {name: part for name, part in store.items() if name not in hidden} if isinstance(store, dict) else copy.copy(store)
+
+
+def _alike(now: Any, old: Any) -> bool:
+    """Whether the same things are in two dicts, lists or sets."""
+    if isinstance(now, set):
+        return set(map(id, now)) == set(map(id, old))
+    sides: Any = ((now.keys(), old.keys()), (now.values(), old.values())) if isinstance(now, dict) else ((now, old),)
+    return all(len(a) == len(b) and all(map(operator.is_, a, b)) for a, b in sides)
+
+
+def _put_back(store: Any, hidden: tuple[str, ...], old: Any) -> bool:
+    if _alike(_contents(store, hidden), old):
+        return False
+    if isinstance(store, dict):
+        for name in [name for name in store if name not in hidden]:
+            del store[name]
+        store.update(old)
+    else:
+        store.clear()
+        (store.update if isinstance(store, set) else store.extend)(old)
+    return True
 
 
 _CELL, _DEFAULTS, _FLAG, _DATA = map(operator.attrgetter, ("cell_contents", "__defaults__", "_requires_grad", "_data"))

@@ -62,9 +62,9 @@ class _Memory:
 
 
 class Step(NamedTuple):
-    """What is done after computing: the gradients are set, and then something is called."""
+    """What is done after computing: some gradients are set, and then something is called."""
 
-    gradients: list[Any]
+    gradients: list[tuple[Any, Any]]  # tensors, each with the array of its gradient, or None
     name: str
     call: Call
     moves: bool  # weights
@@ -79,9 +79,13 @@ class Tape:
         self.thread = threading.get_ident()  # the one that records; 0: none any more
         self.drew = False  # whether random numbers were drawn
         self.start = 0  # what was born before isn't made by the recorded function
-        self.leaves = dict[Any, None]()  # the weights that are known
+        self.seen = dict[Any, Any]()  # the tensors from before that are known, and the array of the gradient they have by now, or None
+        self.touched, self.asked = set[Any](), set[Any]()  # whose gradient was set since the last step; whose gradient matters
         self.met = dict[Any, Any]()  # other tensors from before whose gradient is set, and the gradient they had
         self.steps: list[Step] = []  # what is done when everything is computed
+        self.closed = False  # after the first of them that needs all gradients
+        self.seeds: list[Traced] = []  # of backward()
+        self.unknown: list[Traced] = []  # what steps return
         self.refusal = ""  # why this can't be a recording, if it can't
 
     def refused(self, why: str) -> Untraceable:
@@ -89,25 +93,39 @@ class Tape:
         self.refusal = why
         return Untraceable(why)
 
-    def walked(self, y: Any) -> None:
-        """backward() is about to go through the graph of y and to use it up."""
+    def walked(self, y: Any, seed: Any) -> Any:
+        """backward() is about to go through the graph of y and to use it up. The seed, as an array of the tape."""
         self.set_gradients(older(y, self.start))
+        if type(seed) is not Traced:  # in memory of its own: what calls have written to is written to when the tape is played
+            seed = Traced(seed.copy(), self, _Memory(0, {}))
+            self.seeds.append(seed)
+        return seed
 
     def set_gradients(self, tensors: Iterable[Any]) -> None:
         """The gradients of these are about to be set."""
         for x in tensors:
-            if x not in self.leaves and x._birth < self.start:
+            if x in self.seen:
+                self.touched.add(x)
+            elif x._birth < self.start:
                 self.met.setdefault(x, x._grad)
 
-    def later(self, name: str, call: Call, *, moves: bool) -> Traced:
+    def news(self) -> list[tuple[Any, Any]]:
+        """The gradients that were set since this was asked last."""
+        self.asked |= self.touched
+        now = {x: None if x._grad is None else x._grad._data for x in self.seen}
+        found = [(x, g) for x, g in now.items() if x in self.touched or g is not self.seen[x]]
+        self.seen, self.touched = now, set()
+        return found
+
+    def later(self, name: str, call: Call, *, of: Iterable[Any] = (), moves: bool = False, last: bool = True) -> Traced:
         """Something with gradients that isn't noted call by call, but done as it is when all else is computed: an optimizer's step,
         or what comes before it and moves no weights. What it returns isn't known until then: nobody may ask."""
-        self.steps.append(Step(self.gradients(), name, call, moves))
-        return self._placed(np.zeros((), np.float32))
-
-    def gradients(self) -> list[Any]:
-        """The arrays in the gradients of the leaves, or None."""
-        return [None if leaf._grad is None else leaf._grad._data for leaf in self.leaves]
+        if not all(x in self.seen for x in of):
+            raise self.refused(f"{name} on tensors that are made in it, or can't be seen from it")
+        self.steps.append(Step(self.news(), name, call, moves))
+        self.closed |= last
+        self.unknown.append(self._placed(np.zeros((), np.float32)))
+        return self.unknown[-1]
 
     def draw(self, function: Callable[..., Any], args: Any) -> Any:
         """Random numbers, new ones each time the tape is played."""
@@ -164,7 +182,7 @@ class Tape:
         return place
 
     def _no_step_yet(self) -> None:
-        if self.steps:
+        if self.closed:
             raise self.refused("it computes something after step() or clip_grad_norm_()")
 
     def _note(self, function: Callable[..., Any], args: Any, options: dict[str, Any], out: Array | None) -> None:

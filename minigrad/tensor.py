@@ -20,7 +20,7 @@ import numpy as np
 from . import arguments
 from .conversions import Conversions
 from .ops import Array, Result, Vjp
-from .tape import ARRAYS, Tape, Traced
+from .tape import ARRAYS, Tape
 
 
 class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
@@ -131,9 +131,10 @@ class Tensor(Conversions):
         """
         if mode.exploring:
             raise RuntimeError("backward() under no_grad()")
+        seed = self._seed(gradient)
         if mode.tape:
-            mode.tape.walked(self)
-        gradients = quiet.copy().run(self._gradients, self._seed(gradient), retain_graph)  # a copy: a context can't be entered twice
+            seed = mode.tape.walked(self, seed)
+        gradients = quiet.copy().run(self._gradients, seed, retain_graph)  # a copy: a context can't be entered twice
         set_all(gradients)  # only now: an error on the way changes nothing
 
     def _gradients(self, seed: Array, retain_graph: bool) -> list[tuple[Tensor, str, Tensor]]:
@@ -212,6 +213,8 @@ class Tensor(Conversions):
     @property
     def grad(self) -> Tensor | None:
         """dL/d(self), a tensor of the same shape, or None before the first `backward`. Later ones add to it."""
+        if mode.tape:
+            mode.tape.asked.add(self)
         return self._grad
 
     @grad.setter
@@ -287,8 +290,9 @@ def _summed(x: Tensor, g: Array) -> Array:
     """A fresh array of x's dtype: its gradient so far plus g."""
     dtype = x._data.dtype
     if x._grad is None:
-        as_it_is = type(g) is Traced and g.dtype == dtype and g.flags.c_contiguous  # a recording makes the copy when it is played
-        return g if as_it_is else g.astype(dtype, "C")
+        if mode.tape and g.dtype == dtype and g.flags.c_contiguous:
+            return g  # a recording makes the copy when it is played
+        return g.astype(dtype, "C")
     return (x._grad._data + g).astype(dtype, copy=False)
 
 

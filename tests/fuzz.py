@@ -654,13 +654,15 @@ def blend(torch, ends):
 
 
 def against_compiled(program: Program) -> Difference | None:
-    """The program as one function, compiled, against the same function as it is: the same bits for these numbers and for others."""
+    """The program as one function, compiled, against the same function as it is: the same bits for these numbers and for others.
+    And once more as a step of training, in which the floats are weights."""
     space = {**namespace("minigrad"), "blend": blend}
     lines = [*(step.line(k) for k, step in program.steps.items()), f"return blend(torch, [{', '.join(program.ends())}])"]
     exec(f"def whole({', '.join(program.leaves)}):\n    " + "\n    ".join(lines), space)
+    whole, floats = space["whole"], [k for k in program.leaves if k[0] == "x"]
 
     def outcome(function: Callable[..., Tensor], growth: int) -> dict[str, Any]:
-        leaves = {k: Tensor(a * (1 + growth / 64) if a.dtype == float else a, k[0] == "x") for k, a in program.leaves.items()}
+        leaves = {k: Tensor(a * (1 + growth / 64) if a.dtype == float else a, k in floats) for k, a in program.leaves.items()}
         try:
             y = function(*leaves.values())
             if y.requires_grad:
@@ -669,15 +671,41 @@ def against_compiled(program: Program) -> Difference | None:
             return {"error": f"{type(e).__name__}: {e}"}
         return {"value": y, **{f"{k}.grad": t.grad for k, t in leaves.items()}}
 
+    class Training:
+        def __init__(self, compiled: bool) -> None:
+            self.weights = {k: Tensor(program.leaves[k], True) for k in floats}
+            optimizer = minigrad.optim.SGD(self.weights.values(), lr=1 / 64, momentum=0.5)
+
+            def step(*others: Tensor) -> Tensor:
+                rest = iter(others)
+                y = whole(*[self.weights[k] if k in self.weights else next(rest) for k in program.leaves])
+                if y.requires_grad:
+                    optimizer.zero_grad()
+                    y.backward()
+                    optimizer.step()
+                return y.detach()
+
+            self.step = minigrad.compile(step) if compiled else step
+
+        def outcome(self) -> dict[str, Any]:
+            try:
+                y = self.step(*[Tensor(a) for k, a in program.leaves.items() if k not in floats])
+            except Exception as e:
+                return {"error": f"{type(e).__name__}: {e}"}
+            return {"step": y, **{k: w.detach() for k, w in self.weights.items()}, **{f"{k}.grad": w.grad for k, w in self.weights.items()}}
+
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        compiled = minigrad.compile(space["whole"])
-        for growth in (0, 0, 0, 1, 2, 0):
-            wanted, got = outcome(space["whole"], growth), outcome(compiled, growth)
-            for name in wanted | got:
-                a, b = (x if isinstance(x, str | None) else (x.dtype, x.shape, x.tolist()) for x in (wanted.get(name), got.get(name)))
-                if repr(a) != repr(b):  # NaN is not equal to NaN
-                    return Difference("numbers", f"{name}: as it is {a}, compiled {b}")
+        compiled = minigrad.compile(whole)
+        pairs = [(outcome(whole, growth), outcome(compiled, growth)) for growth in (0, 0, 0, 1, 2, 0)]
+        if floats:
+            plain, played = Training(False), Training(True)
+            pairs += [(plain.outcome(), played.outcome()) for _ in range(5)]
+    for wanted, got in pairs:
+        for name in wanted | got:
+            a, b = (x if isinstance(x, str | None) else (x.dtype, x.shape, x.tolist()) for x in (wanted.get(name), got.get(name)))
+            if repr(a) != repr(b):  # NaN is not equal to NaN
+                return Difference("numbers", f"{name}: as it is {a}, compiled {b}")
     why = [str(w.message) for w in heard if "compile: " in str(w.message)]
     return Difference("unstable", why[0]) if why else None
 

@@ -6,11 +6,12 @@ import functools
 import itertools
 import pickle
 import queue
+import random
 import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -860,7 +861,37 @@ def penalty_on_the_last_gradients(t: Trained, ids: Tensor) -> Tensor:
     return loss
 
 
+def loss_with_a_graph(t: Trained, ids: Tensor) -> Tensor:
+    t.optimizer.zero_grad()
+    return t.loss(ids)
+
+
+def another_graph(t: Trained, ids: Tensor) -> Tensor:
+    gradients_only(t, ids)
+    return t.loss(ids)
+
+
+def a_mean_of_logits(t: Trained, ids: Tensor) -> Tensor:
+    times(t.count)
+    t.optimizer.zero_grad()
+    loss = t.model(ids).sum()
+    loss.backward()
+    t.second.step()
+    return loss
+
+
+def freezing_for_a_while(t: Trained, ids: Tensor) -> Tensor:
+    t.weights[0].requires_grad_(False)
+    loss = usual(t, ids)
+    t.weights[0].requires_grad_(True)
+    return loss
+
+
 STEPS = [
+    loss_with_a_graph,
+    another_graph,
+    a_mean_of_logits,
+    freezing_for_a_while,
     accumulating,
     penalty_on_the_last_gradients,
     usual,
@@ -902,9 +933,12 @@ def test_a_whole_step_of_training(step: Any, kind: Any) -> None:
             mg.manual_seed(i)
             y = function(ids)
             found.append((bits(y), y.requires_grad, t.numbers()))
+            if step in (loss_with_a_graph, another_graph):
+                y.backward()
+                found[-1] += (t.numbers(),)
         assert found[0] == found[1], i
     assert other.count.runs <= plain.count.runs - 6  # played, but around the meddling
-    if y.requires_grad:
+    if y.requires_grad and not y._pairs:
         with pytest.raises(RuntimeError, match=r"has already been through this graph"):
             y.backward()
 
@@ -926,9 +960,82 @@ def looking_after(t: Trained, ids: Tensor) -> Tensor:
     return ids.detach()
 
 
-def another_graph(t: Trained, ids: Tensor) -> Tensor:
+def a_graph_after_a_step(t: Trained, ids: Tensor) -> Tensor:
+    t.optimizer.zero_grad()
+    loss = t.loss(ids)
+    loss.backward(retain_graph=True)
+    t.optimizer.step()
+    return loss
+
+
+def the_norm(t: Trained, ids: Tensor) -> Tensor:
     gradients_only(t, ids)
-    return t.loss(ids)
+    return nn.utils.clip_grad_norm_(t.weights, 0.1)
+
+
+def a_weight(t: Trained, ids: Tensor) -> Tensor:
+    usual(t, ids)
+    return t.weights[2].detach()
+
+
+def a_gradient(t: Trained, ids: Tensor) -> Any:
+    gradients_only(t, ids)
+    found = t.weights[3].grad
+    t.optimizer.step()
+    return found
+
+
+def a_new_optimizer(t: Trained, ids: Tensor) -> Tensor:
+    loss = gradients_only(t, ids)
+    mg.optim.Adam(t.weights).step()
+    return loss
+
+
+def the_optimizer_s_state(t: Trained, ids: Tensor) -> Tensor:
+    loss = gradients_only(t, ids)
+    if not t.optimizer.state or t.optimizer.state[t.weights[3]]["step"] < 3:
+        t.optimizer.step()
+    return loss
+
+
+def a_rate_of_its_own(t: Trained, ids: Tensor) -> Tensor:
+    t.optimizer.param_groups[0]["lr"] *= 0.5
+    return usual(t, ids)
+
+
+class Counting(mg.optim.Adam):
+    steps = 0
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        Counting.steps += 1
+        super().zero_grad(set_to_none)
+
+
+def a_counting_class(t: Trained, ids: Tensor) -> Tensor:
+    if not isinstance(t.optimizer, Counting):
+        t.optimizer = Counting(t.weights, lr=0.01)
+        Counting.steps = 0
+    loss = usual(t, ids)
+    return loss + Counting.steps
+
+
+def freezing(t: Trained, ids: Tensor) -> Tensor:
+    t.weights[2].requires_grad = not t.weights[2].requires_grad
+    return usual(t, ids)
+
+
+def clipping_what_it_makes(t: Trained, ids: Tensor) -> Tensor:
+    t.optimizer.zero_grad()
+    logits = t.model(ids)
+    logits.retain_grad()
+    logits.sum().backward()
+    nn.utils.clip_grad_norm_([logits], 1.0)
+    return logits.grad.detach()
+
+
+def rolling_dice(t: Trained, ids: Tensor) -> Tensor:
+    random.random()
+    return usual(t, ids)
 
 
 def a_constant(t: Trained, ids: Tensor) -> Tensor:
@@ -949,7 +1056,17 @@ def zeros_at_the_end(t: Trained, ids: Tensor) -> Tensor:
         (computing_after, "computes something after step() or clip_grad_norm_()"),
         (asking_for_the_norm, "computes something after step() or clip_grad_norm_()"),
         (looking_after, "computes something after step() or clip_grad_norm_()"),
-        (another_graph, "what it returns has a graph: return loss.detach()"),
+        (a_graph_after_a_step, "returns a tensor with a graph: return loss.detach()"),
+        (the_norm, "it returns a weight, a gradient or a norm, which a step changes"),
+        (a_weight, "it returns a weight, a gradient or a norm, which a step changes"),
+        (a_gradient, "it returns a weight, a gradient or a norm, which a step changes"),
+        (a_new_optimizer, "it makes an optimizer"),
+        (the_optimizer_s_state, "it reads the state of an optimizer"),
+        (a_rate_of_its_own, "it changes a variable, an attribute"),
+        (a_counting_class, "it changes a variable, an attribute"),
+        (freezing, "it changes requires_grad of"),
+        (clipping_what_it_makes, "clip_grad_norm_ on tensors that are made in it"),
+        (rolling_dice, "it draws random numbers from another library"),
         (a_constant, "sets a gradient to something that it didn't compute"),
         (zeros_at_the_end, "computes something after step()"),
     ],
@@ -1075,8 +1192,97 @@ def test_a_recorded_step_says_what_it_does() -> None:
     for _ in range(3):
         played(mg.ones(3))
     lines = repr(played).splitlines()
-    assert lines[:4] == ["compiled step", "forward and backward, 3 calls:", "    multiply (3,) (3,) (3,)", "    sum (3,) ()"]
+    assert lines[:4] == ["compiled step", "forward and backward, 4 calls:", "    multiply (3,) (3,) (3,)", "    sum (3,) ()"]
     assert lines[-2:] == ["then set 1 gradient, clip_grad_norm_", "then Adam.step"]
+    assert lines[-3] == "then Adam.zero_grad"
+
+
+def test_a_parameter_that_joins_the_optimizer_later_is_zeroed_too() -> None:
+    t, q = Trained(), leaf(3)
+    played, ids = mg.compile(lambda ids: usual(t, ids)), mg.tensor([[1, 2, 3]])
+    for _ in range(3):
+        played(ids)
+    t.optimizer.add_param_group({"params": [q]})
+    q.grad, before = mg.ones(3), bits(q)
+    played(ids)
+    assert q.grad is None
+    assert bits(q) == before
+
+
+class Static:
+    model: Any = None
+
+    @staticmethod
+    def loss(ids: Tensor) -> Tensor:
+        return model_of_static(ids).sum()
+
+    @classmethod
+    def halved(cls, ids: Tensor) -> Tensor:
+        return cls.loss(ids) / 2
+
+
+model_of_static: Any = None
+
+
+def test_what_static_and_class_methods_read_is_seen() -> None:
+    global model_of_static
+    model_of_static = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    played, x = mg.compile(lambda x: Static.halved(x)), mg.ones(2, 3)
+    for train in (True, True, True, False, False, True):
+        model_of_static.train(train)
+        mg.manual_seed(0)
+        wanted = Static.halved(x)
+        mg.manual_seed(0)
+        assert bits(played(x)) == bits(wanted)
+
+
+def test_what_is_put_into_a_deque_is_taken_out_again() -> None:
+    t, losses = Trained(), collections.deque[Tensor]()
+
+    def step(ids: Tensor) -> Tensor:
+        loss = usual(t, ids)
+        losses.append(loss)
+        return loss
+
+    played = mg.compile(step)
+    with pytest.warns(UserWarning, match="it changes a variable, an attribute, a list"):
+        found = [played(mg.tensor([[1, 2, 3]])).item() for _ in range(4)]
+    assert [loss.item() for loss in losses] == found
+
+
+def test_gradients_of_a_model_that_cannot_be_seen() -> None:
+    plain, other = Trained(), Trained()
+
+    def step_of(t: Trained) -> Any:
+        hidden = MappingProxyType({"t": t})
+        return lambda ids: usual(hidden["t"], ids)
+
+    played, ids = mg.compile(step_of(other)), mg.tensor([[1, 2, 3]])
+    for i in range(6):
+        found = []
+        for t, function in ((plain, step_of(plain)), (other, played)):
+            mg.manual_seed(i)
+            found.append((bits(function(ids)), t.numbers()))
+        assert found[0] == found[1]
+
+
+def test_a_mode_that_a_step_sets_itself() -> None:
+    plain, other = Trained(), Trained()
+
+    def step(t: Trained, ids: Tensor) -> Tensor:
+        t.model.train()
+        return usual(t, ids)
+
+    played, ids = mg.compile(lambda ids: step(other, ids)), mg.tensor([[1, 2, 3]])
+    for i in range(30):
+        found = []
+        for t, function in ((plain, functools.partial(step, plain)), (other, played)):
+            if i % 5 == 0:
+                t.model.eval()
+            mg.manual_seed(i)
+            found.append((bits(function(ids)), t.numbers(), t.model.training))
+        assert found[0] == found[1], i
+    assert other.count.runs <= 12  # two when it is recorded, and one after each eval()
 
 
 # Found by an attack -------------------------------------------------------------------------------------------
