@@ -281,10 +281,66 @@ ACTIONS: dict[str, Callable[[Training, Training], Any]] = {
 
 
 def compiled(training: Training) -> None:
-    loss = minigrad.compile(training.loss)
+    ids = minigrad.tensor(np.random.default_rng(5).integers(0, 11, (3, 7)))
+    loss = minigrad.compile(lambda ids: F.cross_entropy(training.model(ids).reshape(-1, 11), ids.reshape(-1)))
     for _ in range(3):
-        y = loss()
+        y = loss(ids)
     y.backward()
+
+
+def compiled_steps(last: int = sys.maxsize, every: int = 1) -> int:
+    """Interrupt four compiled steps of training (as it is, recorded, twice played) before each of their lines: all must be as it
+    is between two lines of the plain step, and then the training goes on as the plain one does from there."""
+
+    ids = minigrad.tensor(np.random.default_rng(5).integers(0, 11, (3, 7)))
+
+    def loss_of(training: Training) -> Tensor:
+        return F.cross_entropy(training.model(ids).reshape(-1, 11), ids.reshape(-1))
+
+    def fresh() -> tuple[Training, Callable[[], Tensor]]:
+        training = Training(0, Smaller)
+
+        def step() -> Tensor:
+            training.optimizer.zero_grad()
+            loss = loss_of(training)
+            loss.backward()
+            nn.utils.clip_grad_norm_(training.model.parameters(), 0.1)
+            training.optimizer.step()
+            return loss.detach()
+
+        return training, minigrad.compile(step)
+
+    training, states = fresh()[0], list[Any]()
+    for _ in range(5):
+        for line in (
+            training.optimizer.zero_grad,
+            lambda: loss_of(training).backward(),
+            lambda: nn.utils.clip_grad_norm_(training.model.parameters(), 0.1),
+            training.optimizer.step,
+        ):
+            states.append(training.numbers())
+            line()
+    training, step = fresh()
+    with Interruption(math.inf) as whole:
+        for _ in range(4):
+            step()
+    moments = range(max(0, whole.passed - last), whole.passed, every)
+    for moment in moments:
+        training, step = fresh()
+        try:
+            with Interruption(moment):
+                for _ in range(4):
+                    step()
+            raise AssertionError(f"moment {moment} never came")
+        except KeyboardInterrupt:
+            pass
+        assert training.numbers() in states, f"interrupted at moment {moment}, it is no state of the plain training"
+        assert recording()
+        for _ in range(3):
+            taken = training.steps
+            step()
+            assert training.steps == taken + 1
+    return len(moments)
 
 
 def everywhere(name: str, opcodes: bool = False, last: int = sys.maxsize) -> int:
@@ -440,6 +496,7 @@ def main() -> None:
             for action in ACTIONS:
                 opcodes = not action.startswith("compiled")  # there by lines: it has some 40,000 bytecodes
                 print(f"{action}: interrupted at {everywhere(action, opcodes)} moments, each time as before or as after")
+            print(f"compiled steps: interrupted at {compiled_steps()} moments, each time as between two lines of the plain step")
         elif args.what == "kill":
             print(kill(args.n or 200, Path(name)))
         elif args.what == "flips":

@@ -7,6 +7,7 @@ import itertools
 import pickle
 import queue
 import random
+import sys
 import threading
 import warnings
 import weakref
@@ -1195,6 +1196,11 @@ def test_a_recorded_step_says_what_it_does() -> None:
     assert lines[:4] == ["compiled step", "forward and backward, 4 calls:", "    multiply (3,) (3,) (3,)", "    sum (3,) ()"]
     assert lines[-2:] == ["then set 1 gradient, clip_grad_norm_", "then Adam.step"]
     assert lines[-3] == "then Adam.zero_grad"
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="needs sys.settrace for itself")
+def test_ctrl_c_in_a_compiled_step() -> None:
+    assert soak.compiled_steps(every=97) > 50
 
 
 def test_a_parameter_that_joins_the_optimizer_later_is_zeroed_too() -> None:
