@@ -174,9 +174,10 @@ def _checked(group: dict[str, Any]) -> dict[str, Any]:
 def zero_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
     """Forget the gradients of all of them, or set to 0 those that there are."""
     params = list(params)
+    changes = [(p, "_grad", None) if set_to_none or p.grad is None else (p.grad, "_data", np.zeros_like(p.grad.data)) for p in params]
     if mode.tape:
         mode.tape.set_gradients(params)
-    set_all([(p, "_grad", None) if set_to_none or p.grad is None else (p.grad, "_data", np.zeros_like(p.grad.data)) for p in params])
+    set_all(changes)
 
 
 class SGD(Optimizer):

@@ -94,8 +94,8 @@ class Recording:
             if data is not old or flag is not old_flag:
                 what = "the data" if data is not old else "requires_grad"
                 raise Refused(f"it changes {what} of an argument, a weight or another tensor")
-        if any(x._grad is not None for x in inputs):
-            raise Refused("backward() inside of it reaches an argument: return the loss, and call backward() on that")
+        if any(x._grad is not None or x in tape.asked for x in inputs):
+            raise Refused("it sets or reads the gradient of an argument: return the loss, and call backward() on that")
         if type(y._data) is Traced:
             y._data.memory.read = True
         news = Step(tape.news(), "", _nothing, False)

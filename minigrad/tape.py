@@ -80,7 +80,8 @@ class Tape:
         self.drew = False  # whether random numbers were drawn
         self.start = 0  # what was born before isn't made by the recorded function
         self.seen = dict[Any, Any]()  # the tensors from before that are known, and the array of the gradient they have by now, or None
-        self.touched, self.asked = set[Any](), set[Any]()  # whose gradient was set since the last step; whose gradient matters
+        self.touched, self.replaced = set[Any](), set[Any]()  # whose gradient was set since the last step, or at all
+        self.asked = set[Any]()  # whose gradient from before was read
         self.met = dict[Any, Any]()  # other tensors from before whose gradient is set, and the gradient they had
         self.steps: list[Step] = []  # what is done when everything is computed
         self.closed = False  # after the first of them that needs all gradients
@@ -95,23 +96,35 @@ class Tape:
 
     def walked(self, y: Any, seed: Any) -> Any:
         """backward() is about to go through the graph of y and to use it up. The seed, as an array of the tape."""
-        self.set_gradients(older(y, self.start))
+        rests = older(y, self.start)
+        self.ask_gradients(rests)  # it adds to those that there are
+        self.set_gradients(rests)
         if type(seed) is not Traced:  # in memory of its own: what calls have written to is written to when the tape is played
             seed = Traced(seed.copy(), self, _Memory(0, {}))
             self.seeds.append(seed)
         return seed
+
+    def ask_gradients(self, tensors: Iterable[Any]) -> None:
+        """The gradients of these are read, or are None."""
+        for x in tensors:
+            if x in self.seen:
+                self.asked |= {x} - self.replaced
+            elif x._birth < self.start:
+                self.met.setdefault(x, x._grad)
+            else:
+                self.asked.add(x)
 
     def set_gradients(self, tensors: Iterable[Any]) -> None:
         """The gradients of these are about to be set."""
         for x in tensors:
             if x in self.seen:
                 self.touched.add(x)
+                self.replaced.add(x)
             elif x._birth < self.start:
                 self.met.setdefault(x, x._grad)
 
     def news(self) -> list[tuple[Any, Any]]:
         """The gradients that were set since this was asked last."""
-        self.asked |= self.touched
         now = {x: None if x._grad is None else x._grad._data for x in self.seen}
         found = [(x, g) for x, g in now.items() if x in self.touched or g is not self.seen[x]]
         self.seen, self.touched = now, set()

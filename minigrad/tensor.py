@@ -214,7 +214,7 @@ class Tensor(Conversions):
     def grad(self) -> Tensor | None:
         """dL/d(self), a tensor of the same shape, or None before the first `backward`. Later ones add to it."""
         if mode.tape:
-            mode.tape.asked.add(self)
+            mode.tape.ask_gradients([self])
         return self._grad
 
     @grad.setter

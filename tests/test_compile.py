@@ -1097,7 +1097,7 @@ def test_a_step_through_an_argument_is_not_recorded() -> None:
 
     played = mg.compile(step)
     played(x)
-    with pytest.warns(UserWarning, match="reaches an argument"):
+    with pytest.warns(UserWarning, match="it sets or reads the gradient of an argument"):
         played(x)
     played(x)
     assert np.allclose(x.grad.data, 3 * w.data)
@@ -1106,10 +1106,13 @@ def test_a_step_through_an_argument_is_not_recorded() -> None:
 def test_a_step_under_no_grad_is_an_error_that_stays() -> None:
     t = Trained()
     played, ids = mg.compile(lambda ids: usual(t, ids)), mg.tensor([[1, 2, 3]])
-    before = t.numbers()
-    with mg.no_grad(), pytest.raises(RuntimeError, match=r"backward\(\) on a tensor that doesn't require a gradient"):
-        played(ids)
-    assert t.numbers()[:3] == before[:3]
+    found = []
+    for function in (functools.partial(usual, t), played):
+        mg.manual_seed(1)
+        with mg.no_grad(), pytest.raises(RuntimeError, match=r"backward\(\) on a tensor that doesn't require a gradient"):
+            function(ids)
+        found.append(t.numbers())
+    assert found[0] == found[1]
     runs = []
     for _ in range(5):
         played(ids)
@@ -1196,6 +1199,77 @@ def test_a_recorded_step_says_what_it_does() -> None:
     assert lines[:4] == ["compiled step", "forward and backward, 4 calls:", "    multiply (3,) (3,) (3,)", "    sum (3,) ()"]
     assert lines[-2:] == ["then set 1 gradient, clip_grad_norm_", "then Adam.step"]
     assert lines[-3] == "then Adam.zero_grad"
+
+
+def test_gradients_that_were_none_are_none_again() -> None:
+    w, count = leaf(3), Count()
+
+    def loss(x: Tensor) -> Tensor:
+        times(count)
+        w.grad = None
+        return (w * x).sum()
+
+    played = mg.compile(loss)
+    for i in range(6):
+        played(mg.ones(3) * i)
+    for i in range(6):
+        played(mg.ones(3) * i).backward()
+        assert w.grad.tolist() == [i] * 3
+    assert count.runs <= 4
+
+
+def test_a_gradient_that_is_read() -> None:
+    for frozen in (False, True):
+        w = leaf(3)
+        w.requires_grad = not frozen
+        hidden = MappingProxyType({"w": w})
+        for read in (lambda w=w: w, lambda hidden=hidden: hidden["w"]):
+            played = mg.compile(lambda x, read=read: x.sum() if read().grad is None else (read().grad * x).sum())
+            for i in range(12):
+                w.grad = None if i in (0, 1, 2, 7, 8) else mg.randn(3)
+                x = mg.randn(3)
+                assert played(x).item() == (x.sum() if w.grad is None else (w.grad * x).sum()).item()
+
+
+def test_the_gradient_of_an_argument_is_not_read() -> None:
+    x = leaf(3)
+    x.grad = mg.ones(3)
+    played = mg.compile(lambda x: x if x.grad is None else x.detach() * 2)
+    assert bits(played(x)) == bits(x * 2)
+    with pytest.warns(UserWarning, match="it sets or reads the gradient of an argument"):
+        assert bits(played(x)) == bits(x * 2)
+
+
+def test_a_learning_rate_set_inside() -> None:
+    plain, other = Trained(), Trained()
+
+    def step(t: Trained, ids: Tensor, lr: float) -> Tensor:
+        t.optimizer.param_groups[0]["lr"] = lr
+        return usual(t, ids)
+
+    played, ids = mg.compile(lambda ids, lr: step(other, ids, lr)), mg.tensor([[1, 2, 3]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(24):
+            found = []
+            for t, function in ((plain, functools.partial(step, plain)), (other, played)):
+                mg.manual_seed(i)
+                found.append((bits(function(ids, [0.1, 0.01][i // 3 % 2])), t.numbers()))
+            assert found[0] == found[1], i
+
+
+def test_gradients_that_come_out_differently() -> None:
+    w, numbers = leaf(3), itertools.count()
+
+    def step(x: Tensor) -> Tensor:
+        w.grad = x * float(next(numbers))
+        return x
+
+    played = mg.compile(step)
+    played(mg.ones(3))
+    with pytest.warns(UserWarning, match="it gave other numbers"):
+        played(mg.ones(3))
+    assert w.grad.tolist() == [1.0] * 3
 
 
 @pytest.mark.skipif(sys.gettrace() is not None, reason="needs sys.settrace for itself")
