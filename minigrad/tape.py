@@ -96,9 +96,7 @@ class Tape:
 
     def walked(self, y: Any, seed: Any) -> Any:
         """backward() is about to go through the graph of y and to use it up. The seed, as an array of the tape."""
-        rests = older(y, self.start)
-        self.ask_gradients(rests)  # it adds to those that there are
-        self.set_gradients(rests)
+        self.ask_gradients(older(y, self.start))  # it adds to those that there are
         if type(seed) is not Traced:  # in memory of its own: what calls have written to is written to when the tape is played
             seed = Traced(seed.copy(), self, _Memory(0, {}))
             self.seeds.append(seed)

@@ -1218,6 +1218,16 @@ def test_gradients_that_were_none_are_none_again() -> None:
     assert count.runs <= 4
 
 
+def test_a_step_that_forgets_gradients_plays_whether_there_were_any_or_not() -> None:
+    t = Trained()
+    played, ids = mg.compile(lambda ids: usual(t, ids)), mg.tensor([[1, 2, 3]])
+    for i in range(12):
+        if i in (3, 4, 7):
+            t.optimizer.zero_grad()
+        played(ids)
+    assert t.count.runs == 3
+
+
 def test_a_gradient_that_is_read() -> None:
     for frozen in (False, True):
         w = leaf(3)
