@@ -49,13 +49,14 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
       a list; `eval()` replaces attributes), it is recorded anew. The numbers in NumPy arrays, items of lists longer than 1000, what
       libraries keep for themselves, files and the like are constants;
     - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is;
-    - first all is computed; then gradients are set and `step()`, `clip_grad_norm_()` are called as they are: they see the learning
-      rate, the optimizer's state and the gradients of that moment. So nothing may be computed after them;
+    - first all is computed; then gradients are set and `zero_grad()`, `clip_grad_norm_()`, `step()` are called as they are: they see
+      the learning rate, the optimizer's state and the gradients of that moment. So nothing may be computed after the last two, and
+      where they raise an error, no `except` or `finally` of the function is run;
     - what can't be recorded runs as it is, after one warning that says why: several results, `numpy()` inside, a tensor
       that was computed outside, variables and attributes that it changes, random numbers of other libraries.
     A recording keeps its arrays: about the memory of the graph. It is in use as long as its result waits for backward(); up to four
     of a kind are made, and calls beyond that run as they are. While one is made, other threads can't use the same weights, except
-    through compiled functions.
+    by calls that are played.
     """
     if not callable(function):
         raise TypeError(f"compile takes a function or a module, got {short(function)}")
@@ -139,8 +140,8 @@ class Compiled(Standing):
             return self._explored(variant, key, args, options)
         if variant is not self._variants[0]:
             self._variants.insert(0, self._variants.pop(self._variants.index(variant)))
-        if kind.ready:
-            recording = kind.ready.pop()
+        recording = kind.pick()
+        if recording:
             try:
                 y = recording.play(list(dict.fromkeys(tensors)), kind.ready)
             except Changed:
@@ -148,30 +149,32 @@ class Compiled(Standing):
                 if kind.misses % RETRIES == 0:  # it won't be again what it was
                     del variant.kinds[key]
                 raise
-            kind.misses = 0
+            kind.misses = max(0, kind.misses - 1)
             self._credit = min(self._credit + 1, 16 * CREDIT)
             return y
-        if len(kind.alive) == WAITING:  # so many results wait for their backward() that this one need not be fast
-            return self._function(*args, **options)
+        if len(kind.alive) == WAITING:
+            if not kind.ready:  # so many results wait for their backward() that this one need not be fast
+                return self._function(*args, **options)
+            kind.ready.pop(0)  # none of them fits
         self._credit -= 1
         return self._recorded(variant.surroundings, kind, args, options, list(dict.fromkeys(tensors)))
 
     def _explored(self, variant: _Variant | None, key: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The first call of a kind runs as it is, and its graph shows which weights it reads."""
-        start, pauses, random = moment(), mode.pauses, get_rng_state()
+        start, pauses, exploring, random = moment(), mode.pauses, mode.exploring, get_rng_state()
         try:
             try:  # twice, for Ctrl-C may come where pauses are put back
-                mode.pauses, mode.exploring = 0, pauses > 0  # also under no_grad
+                mode.pauses, mode.exploring = 0, exploring or pauses > 0  # also under no_grad
                 y = self._function(*args, **options)
             finally:
-                mode.pauses, mode.exploring = pauses, False
+                mode.pauses, mode.exploring = pauses, exploring
         except Exception as error:
             if pauses:
                 set_rng_state(random)
                 raise Refused(f"under no_grad it does what a graph forbids ({type(error).__name__}: {error})") from error
             raise
         finally:
-            mode.pauses, mode.exploring = pauses, False
+            mode.pauses, mode.exploring = pauses, exploring
         if not isinstance(y, Tensor):
             raise Refused(f"it returns a {type(y).__name__}, not one Tensor", y)
         found = older(y, start) - {*args, *options.values()}
@@ -245,6 +248,18 @@ class _Kind:
         self.leaves, self.misses = leaves, 0
         self.ready: list[Recording] = []
         self.alive = weakref.WeakSet[Recording]()  # with those that are in use
+
+    def pick(self) -> Recording | None:
+        """The recording that was used last, or another one, if it fits now."""
+        for _ in range(len(self.ready)):
+            try:
+                recording = self.ready.pop()
+            except IndexError:  # another thread was here
+                break
+            if recording.fits():
+                return recording
+            self.ready.insert(0, recording)
+        return None
 
 
 def _with(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], tensors: list[Tensor], others: list[Tensor]) -> Any:

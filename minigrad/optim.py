@@ -19,7 +19,7 @@ import numpy as np
 
 from .arguments import listed, module_getattr, number, short
 from .ops import Array
-from .tensor import Tensor, mode, quiet, set_all, wrap
+from .tensor import Tensor, mode, quiet, set_all, setting_gradients, wrap
 
 
 class Optimizer:
@@ -77,6 +77,8 @@ class Optimizer:
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
+        if mode.exploring:
+            raise RuntimeError("step() under no_grad()")
         if mode.tape:
             mode.tape.later(f"{type(self).__name__}.step", functools.partial(Optimizer.step, self), moves=True)
             return
@@ -175,8 +177,7 @@ def zero_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
     """Forget the gradients of all of them, or set to 0 those that there are."""
     params = list(params)
     changes = [(p, "_grad", None) if set_to_none or p.grad is None else (p.grad, "_data", np.zeros_like(p.grad.data)) for p in params]
-    if mode.tape:
-        mode.tape.set_gradients(params)
+    setting_gradients(params)
     set_all(changes)
 
 

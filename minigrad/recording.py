@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class Recording:
         with self.lock:
             tape, around = Tape(), surroundings.reached | leaves
             self.known = list(leaves)
-            self.layouts = list(map(LAYOUT, self.known))
+            self.layouts = list(map(WEIGHT, self.known))
             before, assigned = [(mode, "tape", None), (tape, "thread", 0), *state(around)], Snapshot(surroundings)
             try:
                 try:
@@ -65,9 +65,7 @@ class Recording:
                 raise error if isinstance(error, Refused | Changed) else Refused(f"{type(error).__name__}: {error}") from error
             finally:  # once more: Ctrl-C may have come where this was being done
                 set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
-                changed = assigned.put_back()
-            if changed:
-                raise Refused(ASSIGNS)
+                assigned.put_back()
             set_rng_state(random)
             self._check()
 
@@ -80,7 +78,7 @@ class Recording:
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
         earlier = {x: None if x._grad is None else tape.copied(x._grad._data) for x in around}
-        tape.seen = dict(earlier)
+        tape.seen, layouts = dict(earlier), {x: _layout(x._grad) for x in around}
         grads = [(x, "_grad", wrap(g)) for x, g in earlier.items() if g is not None]
         set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items()), *grads])
         held = [*around, *inputs]
@@ -101,8 +99,8 @@ class Recording:
         news = Step(tape.news(), "", _nothing, False)
         steps = tape.steps + [news] * bool(news.gradients)
         self.steps = [step._replace(gradients=[(x, _settled(g)) for x, g in step.gradients]) for step in steps]
-        self.bare = [(x, earlier[x] is None) for x in tape.asked if x in earlier]  # whether they had no gradient, where that matters
-        self.earlier = [(x, g.array) for x, g in earlier.items() if g is not None and g.memory.read]  # gradients that it reads or adds to
+        self.asked = [(x, layouts[x]) for x in tape.asked if x in earlier]  # what gradients from before must be like, where it matters
+        self.earlier = [(x, g.array) for x, g in earlier.items() if g is not None and g.memory.read]  # those that it reads or adds to
         if tape.closed and type(y._data) is Traced:
             changing = [*places.values(), *earlier.values(), *tape.unknown, *(g for step in steps for _, g in step.gradients)]
             if any(type(x) is Traced and x.memory is y._data.memory for x in changing):
@@ -154,19 +152,19 @@ class Recording:
         mine = {inputs[i]: g for i, g in zip(self.with_gradient, self.gradients, strict=True)}
         return found.keys() == mine.keys() and all(_same_bits(found[x], mine[x]) for x in mine)
 
+    def fits(self) -> bool:
+        """Whether there are gradients from before like those with which it was recorded, if it reads them or adds to them."""
+        return all(_layout(x._grad) == like for x, like in self.asked)
+
     def play(self, arguments: list[Tensor], ready: list[Recording]) -> Tensor:
         inputs, random = [*arguments, *self.leaves], get_rng_state() if self.drew else None
         lease = [_Lease(self, ready)]  # who may call backward() holds it too
         try:
             try:
                 with self.lock:  # not while another thread records with these weights
-                    if list(map(LAYOUT, self.known)) != self.layouts:  # a weight was given other data
-                        raise Changed
-                    if any((x._grad is None) != bare for x, bare in self.bare):
+                    if list(map(WEIGHT, self.known)) != self.layouts:  # a weight was given other data, or frozen
                         raise Changed
                     for x, place in self.earlier:
-                        if LAYOUT(x._grad) != (place.shape, place.strides, place.dtype):
-                            raise Changed
                         np.copyto(place, x._grad._data)  # type: ignore[union-attr]
                     any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
                 y = apply(self, *[inputs[i] for i in self.with_gradient], lease=lease)
@@ -178,7 +176,7 @@ class Recording:
         finally:
             lease.clear()
         if self.used_up:
-            y._requires_grad, y._op = True, self
+            y._requires_grad, y._op, y._options = True, self, {}
         return y
 
     def rehearse(self) -> None:
@@ -210,6 +208,10 @@ class Recording:
 def _nothing() -> None: ...
 
 
+def _layout(gradient: Tensor | None) -> Any:
+    return None if gradient is None else WEIGHT(gradient)
+
+
 def _settled(gradient: Any) -> Array | None:
     if gradient is not None and type(gradient) is not Traced:
         raise Refused("it sets a gradient to something that it didn't compute")
@@ -229,10 +231,12 @@ def same_gradient(a: Tensor | None, b: Tensor | None) -> bool:
     return a is b or (a is not None and b is not None and _same_bits(a._data, b._data))
 
 
-def state(tensors: Iterable[Tensor]) -> list[tuple[Any, str, Any]]:
+def state(tensors: Collection[Tensor]) -> list[tuple[Any, str, Any]]:
     """What can be changed of them, as set_all takes it."""
-    return [(x, name, getattr(x, name)) for x in tensors for name in ("_data", "_grad", "_requires_grad")]
+    both = [*tensors, *(x._grad for x in tensors if x._grad is not None)]
+    return [(x, name, getattr(x, name)) for x in both for name in ("_data", "_grad", "_requires_grad")]
 
 
 DATA = operator.attrgetter("_data")
+WEIGHT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype", "_requires_grad")
 LAYOUT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold

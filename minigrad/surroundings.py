@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dis
 import functools
 import itertools
 import operator
@@ -10,7 +11,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Surroundings:
     some code in reach names, and nothing counts inside libraries."""
 
     def __init__(self, function: Any) -> None:
-        self._named: set[str] = set()
+        self._attributes, self._methods = set[str](), set[str]()  # the names that code in reach has
         self._walk(function)
         self._walk(function)  # once more, now that it is known which names the code reads
         self.lengths = list(map(len, self.containers))
@@ -90,11 +91,14 @@ class Surroundings:
             self.functions += [x] * watched
             parts = [*map(_CELL, cells), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
             if not _in_library(x.__module__):
-                self._named |= _names(x.__code__)
-                parts += self._read(x.__globals__, watched)
+                names = _names(x.__code__)
+                self._attributes |= names.attributes
+                self._methods |= names.methods
+                parts += self._read(x.__globals__, names.variables, watched)
             return [(part, watched) for part in parts]
         if isinstance(x, types.ModuleType):
-            return [] if _in_library(x.__name__) else [(part, watched) for part in self._read(vars(x), watched)]
+            named = () if _in_library(x.__name__) else self._attributes | self._methods
+            return [(part, watched) for part in self._read(vars(x), named, watched)]
         if isinstance(x, type):
             kinds = [kind for kind in x.__mro__ if not _in_library(kind.__module__)]
             self.classes += kinds
@@ -124,10 +128,12 @@ class Surroundings:
             if hasattr(x, "named_parameters"):  # a module
                 self.containers += [vars(x).values()] * watched
                 return [(part, watched) for part in (*fields.values(), type(x))]
-            self._read(vars(x), watched)
-            return [(type(x), watched), *((part, watched and name in self._named) for name, part in fields.items())]
+            named = {name for name, part in fields.items() if name in self._attributes or (name in self._methods and callable(part))}
+            self._read(vars(x), named, watched)
+            return [(type(x), watched), *((part, watched and name in named) for name, part in fields.items())]
         if not _in_library(type(x).__module__):  # an object with __slots__
-            fields = {name: getattr(x, name) for name in self._named if hasattr(x, name) and name in _slots(type(x))}
+            wanted = self._attributes | self._methods
+            fields = {name: getattr(x, name) for name in wanted if hasattr(x, name) and name in _slots(type(x))}
             self.slots += [functools.partial(getattr, x, name, None) for name in fields] * watched
             return [(part, watched) for part in (type(x), *fields.values())]
         return []
@@ -135,10 +141,10 @@ class Surroundings:
     def _may_run(self, name: str, part: Any) -> bool:
         """Attributes of a class, but no methods that nobody names (they may name an optimizer); what Python itself calls has no name."""
         unnamed = name == "forward" or (name.startswith("__") and name not in ("__init__", "__new__"))
-        return unnamed or name in self._named or not isinstance(part, types.FunctionType)
+        return unnamed or name in self._attributes | self._methods or not isinstance(part, types.FunctionType)
 
-    def _read(self, space: dict[str, Any], watched: bool) -> list[Any]:
-        names = sorted(self._named & space.keys())
+    def _read(self, space: dict[str, Any], named: Collection[str], watched: bool) -> list[Any]:
+        names = sorted(space.keys() & set(named))
         self.spaces += [(space, names)] * watched
         return [space[name] for name in names]
 
@@ -153,18 +159,15 @@ class Snapshot:
         for kind in surroundings.classes:
             self.attributes += [(kind, name, part) for name, part in vars(kind).items() if not name.startswith("__")]
 
-    def put_back(self) -> bool:
-        """Whether something is different now; then it is as it was again."""
-        changed = [_put_back(*store) for store in self.stores]
+    def put_back(self) -> None:
+        for store in self.stores:
+            _put_back(*store)
         for space, name, old in self.names:
             if space.get(name) is not old:
                 space[name] = old
-                changed.append(True)
         for owner, name, old in self.attributes:
             if _attribute(owner, name) is not old:
                 setattr(owner, name, old)
-                changed.append(True)
-        return any(changed)
 
     def holds(self) -> bool:
         return (
@@ -190,9 +193,9 @@ def _alike(now: Any, old: Any) -> bool:
     return all(len(a) == len(b) and all(map(operator.is_, a, b)) for a, b in sides)
 
 
-def _put_back(store: Any, hidden: tuple[str, ...], old: Any) -> bool:
+def _put_back(store: Any, hidden: tuple[str, ...], old: Any) -> None:
     if _alike(_contents(store, hidden), old):
-        return False
+        return
     if isinstance(store, dict):
         for name in [name for name in store if name not in hidden]:
             del store[name]
@@ -200,7 +203,6 @@ def _put_back(store: Any, hidden: tuple[str, ...], old: Any) -> bool:
     else:
         store.clear()
         (store.update if isinstance(store, set) else store.extend)(old)
-    return True
 
 
 _CELL, _DEFAULTS, _FLAG, _DATA = map(operator.attrgetter, ("cell_contents", "__defaults__", "_requires_grad", "_data"))
@@ -214,9 +216,27 @@ def _slots(kind: type) -> set[str]:
     return {name for base in kind.__mro__ for name, part in vars(base).items() if isinstance(part, types.MemberDescriptorType)}
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """The names in a function and in those inside it: of globals and attributes."""
-    return set(code.co_names).union(*(_names(part) for part in code.co_consts if isinstance(part, types.CodeType)))
+class _Names(NamedTuple):
+    """The names in the code of a function and of those inside it."""
+
+    variables: frozenset[str]  # global ones
+    attributes: frozenset[str]
+    methods: frozenset[str]  # attributes that are only called
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(code: types.CodeType) -> _Names:
+    variables, attributes, methods = set[str](), set[str](), set[str]()
+    for step in dis.get_instructions(code):
+        if "GLOBAL" in step.opname or step.opname == "LOAD_NAME":
+            variables.add(step.argval)
+        elif step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and step.arg & 1):
+            methods.add(step.argval)
+        elif "ATTR" in step.opname or step.opname == "IMPORT_FROM":
+            attributes.add(step.argval)
+    attributes |= {x for x in code.co_consts if isinstance(x, str) and x.isidentifier()}  # getattr(x, "name")
+    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return _Names(*(frozenset(outer).union(*parts) for outer, *parts in zip((variables, attributes, methods), *inner, strict=True)))
 
 
 def moment() -> int:

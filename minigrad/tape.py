@@ -54,6 +54,7 @@ class _Memory:
     def __init__(self, size: int, free: dict[int, list[Array]]) -> None:
         shelf = free.setdefault(size, [])
         self.room, self.read = shelf.pop() if shelf else np.empty(size, np.uint8), False  # read: whether any call needs what is in it
+        self.fixed = False  # whether it is the gradient of a tensor, and of others perhaps
         self.shelf = shelf
 
     def __del__(self) -> None:
@@ -112,6 +113,11 @@ class Tape:
             else:
                 self.asked.add(x)
 
+    def fixed(self, gradient: Any) -> Any:
+        """An array that is a gradient of a tensor from now on, which others may be given too."""
+        gradient.memory.fixed = True
+        return gradient
+
     def set_gradients(self, tensors: Iterable[Any]) -> None:
         """The gradients of these are about to be set."""
         for x in tensors:
@@ -124,6 +130,8 @@ class Tape:
     def news(self) -> list[tuple[Any, Any]]:
         """The gradients that were set since this was asked last."""
         now = {x: None if x._grad is None else x._grad._data for x in self.seen}
+        if any(x._grad is not None and x._grad._requires_grad for x in self.seen):
+            raise self.refused("it sets a gradient that requires a gradient itself")
         found = [(x, g) for x, g in now.items() if x in self.touched or g is not self.seen[x]]
         self.seen, self.touched = now, set()
         return found
@@ -172,6 +180,8 @@ class Tape:
         if target is not None:  # it wrote into one of its arguments
             if not isinstance(target, Traced):
                 raise self.refused(f"{_name(function)} writes into an array that isn't traced: make it with np.empty_like or zeros_like")
+            if target.memory.fixed:
+                raise self.refused(f"{_name(function)} writes into the array of a gradient")
             self._note(function, given, named, None if result is None else target.array)
             return None if result is None else target
         if isinstance(result, tuple | list):

@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from typing import Any, Self, TypeVar, cast
 
@@ -221,8 +221,7 @@ class Tensor(Conversions):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not (isinstance(value, Tensor) and value.shape == self.shape):
             raise TypeError(f".grad must be None or a Tensor of shape {self.shape}, got {arguments.short(value)}")
-        if mode.tape:
-            mode.tape.set_gradients([self])
+        setting_gradients([self])
         self._grad = value
 
     @property
@@ -286,12 +285,20 @@ def set_all(changes: list[tuple[Any, str, Any]]) -> None:
     any(itertools.starmap(setattr, changes))  # any() goes to the end, for setattr answers None
 
 
+def setting_gradients(tensors: Collection[Tensor]) -> None:
+    """To be called before gradients are set other than by backward()."""
+    if mode.exploring:
+        raise RuntimeError("gradients set under no_grad()")
+    if mode.tape:
+        mode.tape.set_gradients(tensors)
+
+
 def _summed(x: Tensor, g: Array) -> Array:
     """A fresh array of x's dtype: its gradient so far plus g."""
     dtype = x._data.dtype
     if x._grad is None:
         if mode.tape and g.dtype == dtype and g.flags.c_contiguous:
-            return g  # a recording makes the copy when it is played
+            return cast(Array, mode.tape.fixed(g))  # the copy is made when it is played
         return g.astype(dtype, "C")
     return (x._grad._data + g).astype(dtype, copy=False)
 

@@ -320,10 +320,11 @@ def compiled_steps(last: int = sys.maxsize, every: int = 1) -> int:
         ):
             states.append(training.numbers())
             line()
-    training, step = fresh()
-    with Interruption(math.inf) as whole:
-        for _ in range(4):
-            step()
+    for _ in range(2):  # the second time, what is remembered of code is there
+        training, step = fresh()
+        with Interruption(math.inf) as whole:
+            for _ in range(4):
+                step()
     moments = range(max(0, whole.passed - last), whole.passed, every)
     for moment in moments:
         training, step = fresh()

@@ -364,7 +364,7 @@ def test_arguments_with_and_without_gradient_and_weights_of_another_shape() -> N
     w.data = np.ones((2, 3), np.float32)
     for _ in range(20):
         assert g(mg.ones(3)).item() == 6
-    assert count.runs == runs + 3 + 8 + 3  # recorded anew
+    assert count.runs == runs + 3 + 6 + 3  # recorded anew: the 3 from before, but for the one that was played, count too
 
 
 def test_modules_their_modes_and_parts() -> None:
@@ -926,7 +926,7 @@ def meddle(t: Trained, i: int) -> None:
 def test_a_whole_step_of_training(step: Any, kind: Any) -> None:
     plain, other = Trained(kind), Trained(kind)
     played = mg.compile(lambda ids: step(other, ids))
-    for i in range(20):
+    for i in range(26):
         ids = mg.tensor([[i % 7, 3, 5], [1, 2, i % 3]])
         found = []
         for t, function in ((plain, functools.partial(step, plain)), (other, played)):
