@@ -25,7 +25,7 @@ from .tape import Changed, described, described_step, older
 from .tensor import Tensor, mode, set_all
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
-RETRIES, CREDIT = 8, 64  # misses in a row after which a kind is recorded anew; calls without use before the first of use
+RETRIES, CREDIT = 8, 64  # misses, less hits, after which a kind is recorded anew; calls without use before the first of use
 
 
 def compile(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,16 +142,19 @@ class Compiled(Standing):
             self._variants.insert(0, self._variants.pop(self._variants.index(variant)))
         recording = kind.pick()
         if recording:
+            y = None
             try:
                 y = recording.play(list(dict.fromkeys(tensors)), kind.ready)
             except Changed:
                 kind.misses += 1
-                if kind.misses % RETRIES == 0:  # it won't be again what it was
-                    del variant.kinds[key]
-                raise
-            kind.misses = max(0, kind.misses - 1)
-            self._credit = min(self._credit + 1, 16 * CREDIT)
-            return y
+                if kind.misses < RETRIES:
+                    raise
+            if y is not None:
+                kind.misses = max(0, kind.misses - 1)
+                self._credit = min(self._credit + 1, 16 * CREDIT)
+                return y
+            kind.misses = 0
+            kind.ready.clear()  # it is seldom what it was: recorded anew
         if len(kind.alive) == WAITING:
             if not kind.ready:  # so many results wait for their backward() that this one need not be fast
                 return self._function(*args, **options)
