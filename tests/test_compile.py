@@ -1265,40 +1265,34 @@ def both(make: Callable[[Tensor, mg.optim.Optimizer], Any], calls: int = 8, lr: 
 
 
 def test_under_no_grad_a_step_changes_what_the_plain_one_does() -> None:
-    def inner_compiled(w: Tensor, optimizer: Any) -> Any:
-        inner = mg.compile(lambda x: w * x)
+    w = leaf(2)
+    optimizer, model, before = mg.optim.SGD([w], lr=0.1), mg.compile(lambda x: w * x), bits(w)
 
-        def step(x: Tensor) -> Tensor:
-            with mg.no_grad():
-                return nested(x)
+    def step(x: Tensor) -> Tensor:
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
 
-        def inside(x: Tensor) -> Tensor:
-            loss = inner(x).sum()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
+    compiled = mg.compile(step)
+    for outer in (compiled, mg.compile(lambda x: compiled(x) * 1)):
+        for _ in range(2):
+            with mg.no_grad(), pytest.raises(RuntimeError, match="doesn't require a gradient"):
+                outer(mg.ones(2))
+            assert w.grad is None
+            assert bits(w) == before
 
-        nested = mg.compile(inside)
-        return step
-
-    def step_first(w: Tensor, optimizer: Any) -> Any:
-        def inside(x: Tensor) -> Tensor:
+    def make(w: Tensor, optimizer: Any) -> Any:
+        def step_first(x: Tensor) -> Tensor:
             w.grad = x if w.grad is None else w.grad * 0.5
             optimizer.step()
             loss = (w * x).sum()
             loss.backward()
             return loss.detach()
 
-        nested = mg.compile(inside)
+        return mg.no_grad()(step_first)
 
-        def step(x: Tensor) -> Tensor:
-            with mg.no_grad():
-                return nested(x)
-
-        return step
-
-    for make in (inner_compiled, step_first):
-        both(make)
+    both(make)
 
 
 def test_gradients_that_share_an_array_are_not_written_into() -> None:
@@ -1406,6 +1400,24 @@ def test_the_way_that_was_recorded_may_be_the_rare_one() -> None:
                 t.optimizer.zero_grad()
             played(mg.tensor([[1, 2, 9 if i % 4 == 1 else 3]]))
         assert t.count.runs < runs + 45
+    assert [len(kind.alive) for kind in played._variants[0].kinds.values()] == [1]
+
+
+def test_gradients_of_many_kinds() -> None:
+    weights = [leaf(2) for _ in range(3)]
+
+    def step(x: Tensor) -> Tensor:
+        for w in weights:
+            (w * x).sum().backward()
+        return x
+
+    played = mg.compile(step)
+    for i in range(40):
+        for k, w in enumerate(weights):
+            w.grad = mg.ones(2) if i >> k & 1 else None
+        played(mg.ones(2) * i)
+        assert [w.grad.tolist() for w in weights] == [[i + float(i >> k & 1)] * 2 for k in range(3)]
+    assert [len(kind.alive) <= 4 for kind in played._variants[0].kinds.values()] == [True]
 
 
 def test_gradients_from_before_are_changed_once() -> None:
@@ -1413,8 +1425,7 @@ def test_gradients_from_before_are_changed_once() -> None:
         w.grad = mg.ones(2)
 
         def step(x: Tensor) -> Tensor:
-            w.grad *= 2
-            w.grad.zero_()
+            w.grad *= 0.5
             (w * x).sum().backward()
             optimizer.step()
             return x
