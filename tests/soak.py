@@ -357,6 +357,7 @@ def everywhere(name: str, opcodes: bool = False, last: int = sys.maxsize) -> int
 
     action, other, training = ACTIONS[name], ready(1), ready()
     other.optimizer.param_groups[0]["lr"] = 0.5
+    action(ready(), other)  # from now on what is remembered of code is there
     states = [training.numbers()]
     with Interruption(math.inf, opcodes) as whole:
         action(training, other)
