@@ -167,7 +167,10 @@ class Recording:
                     for x, place in self.earlier:
                         np.copyto(place, x._grad._data)  # type: ignore[union-attr]
                     any(map(np.copyto, self.places, map(DATA, inputs)))  # any() goes to the end, for copyto answers None
-                y = apply(self, *[inputs[i] for i in self.with_gradient], lease=lease)
+                if self.with_gradient:
+                    y = apply(self, *[inputs[i] for i in self.with_gradient], lease=lease)
+                else:  # a graph would hold nothing
+                    y = wrap(quiet.copy().run(self._play_forward))
             except BaseException:
                 if random is not None:
                     set_rng_state(random)
@@ -192,9 +195,12 @@ class Recording:
             if moving or not step.moves:
                 step.call()
 
-    def __call__(self, *arrays: Array, lease: list[_Lease]) -> Result:
-        held = lease[0]
+    def _play_forward(self) -> Array:
         _play(self.forward)
+        return self.value.copy("K")
+
+    def __call__(self, *arrays: Array, lease: list[_Lease]) -> Result:
+        held, value = lease[0], self._play_forward()
 
         def backward(g: Array) -> list[Array]:
             recording = held.recording
@@ -202,7 +208,7 @@ class Recording:
             _play(recording.backward)
             return [gradient.copy("K") for gradient in recording.gradients]
 
-        return self.value.copy("K"), *at_once(backward, len(self.gradients))
+        return value, *at_once(backward, len(self.gradients))
 
 
 def _nothing() -> None: ...

@@ -646,7 +646,7 @@ TABLE = {
         ("quiet.copy().run(y._walk, seed, True)", "quiet.copy().run(y._walk, seed, False)",
          "backward(retain_graph=True) finds overwritten arrays"),
         ('[gradient.copy("K") for gradient in recording.gradients]', "recording.gradients", "gradients are overwritten on their way"),
-        ('return self.value.copy("K"), *at_once', "return self.value, *at_once", "the result is overwritten by the next call"),
+        ('        return self.value.copy("K")', "        return self.value", "the result is overwritten by the next call"),
         ("            np.copyto(recording.seed, g)\n", "", "the gradient that arrives is taken for 1"),
         ("            self.ready.append(self.recording)", "            pass", "a recording serves once"),
         ("get_rng_state() if self.drew else None", "None", "random numbers of a call that failed are lost"),
