@@ -92,9 +92,9 @@ class Optimizer:
         rows, waiting, changes = dict(self._rows), dict(self._waiting), list[tuple[Any, str, Any]]()
         for group in self.param_groups:
             options = _checked(group)  # a schedule may have set another lr
-            for row in _rows_of([p for p in group["params"] if p._grad is not None], rows, waiting):
-                grads = np.concatenate([g.ravel() for g in row.gradients()]).astype(row.data.dtype, copy=False)
-                data, state = self._moved(row.data, grads, row.state, options)
+            for row, grads in _rows_of([p for p in group["params"] if p._grad is not None], rows, waiting):
+                g = np.concatenate([g.ravel() for g in grads]).astype(row.data.dtype, copy=False)
+                data, state = self._moved(row.data, g, row.state, options)
                 pieces = row.cut(data)
                 changes += zip(row.params, itertools.repeat("_data"), pieces)
                 changes += (row, "data", data), (row, "pieces", pieces), (row, "state", state)
@@ -163,10 +163,11 @@ class Optimizer:
 
 def _checked(group: dict[str, Any]) -> dict[str, Any]:
     """The group with its options checked: a step with lr = NaN would spoil every weight."""
-    betas = group.get("betas", ())
+    betas = group.get("betas", (0, 0))
     try:
-        fine = len(betas) in (0, 2) and all(0 <= b < 1 for b in betas)
-    except TypeError:
+        first, second = betas
+        fine = 0 <= first < 1 and 0 <= second < 1
+    except (TypeError, ValueError):
         fine = False
     if not fine:
         raise ValueError(f"betas must be two numbers in [0, 1), got {short(betas)}")
@@ -267,6 +268,7 @@ class _Row:
     def __init__(self, params: list[Tensor], data: Array, state: dict[str, Any], parts: list[tuple[slice, Any]]) -> None:
         self.params, self.data, self.state, self.parts = params, data, state, parts
         self.pieces = self.cut(self.data)  # what the parameters hold, unless someone rebinds it
+        self.shapes = [shape for _, shape in parts]
 
     def cut(self, row: Array) -> list[Array]:
         """The part of each parameter, in its shape."""
@@ -277,13 +279,9 @@ class _Row:
         cut = {k: self.cut(v) if isinstance(v, np.ndarray) else [v] * len(self.params) for k, v in self.state.items()}
         return [(p, {k: pieces[i] for k, pieces in cut.items()}) for i, p in enumerate(self.params)]
 
-    def fits(self) -> bool:
-        """Whether the parameters still hold the pieces, and all have gradients of their shapes."""
-        same = all(map(operator.is_, [p._data for p in self.params], self.pieces))
-        return same and [g.shape for g in self.gradients()] == [shape for _, shape in self.parts]
-
-    def gradients(self) -> list[Array]:
-        return [p._grad._data for p in self.params]  # type: ignore[union-attr]  # only those that have one are in a row that moves
+    def fits(self, grads: list[Array]) -> bool:
+        """Whether the parameters still hold the pieces, and their gradients are of their shapes."""
+        return all(map(operator.is_, [p._data for p in self.params], self.pieces)) and [g.shape for g in grads] == self.shapes
 
 
 def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
@@ -302,12 +300,14 @@ def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
     return _Row(params, data, state, parts)
 
 
-def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tensor, dict[str, Any]]) -> list[_Row]:
-    """Rows of just these parameters. Mostly they are those that the last step left; else the `rows` they are in are taken apart,
-    and new ones made, by dtype and number of steps."""
+def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tensor, dict[str, Any]]) -> list[tuple[_Row, list[Array]]]:
+    """Rows of just these parameters, with their gradients. Mostly they are those that the last step left; else the `rows` they are
+    in are taken apart, and new ones made, by dtype and number of steps."""
     old = [row for row in dict.fromkeys(map(rows.get, params)) if row]
-    if sum(len(row.params) for row in old) == len(params) and all(row.fits() for row in old):
-        return old
+    if sum([len(row.params) for row in old]) == len(params):
+        found = [(row, _gradients(row)) for row in old]
+        if all([row.fits(grads) for row, grads in found]):  # noqa: C419  a list is faster
+            return found
     for p in params:
         if p._grad is not None and p._grad._data.shape != p._data.shape:
             raise ValueError(f"step(): the gradient of a parameter has shape {p._grad.shape}, its data now {p.shape}")
@@ -320,7 +320,11 @@ def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tenso
         alike.setdefault((p._data.dtype, state.get("step", bool(state))), {})[p] = state
     new = [_joined(list(some), list(some.values())) for some in alike.values()]
     rows.update((p, row) for row in new for p in row.params)
-    return new
+    return [(row, _gradients(row)) for row in new]
+
+
+def _gradients(row: _Row) -> list[Array]:
+    return [p._grad._data for p in row.params]  # type: ignore[union-attr]  # a row that moves has only parameters with a gradient
 
 
 __getattr__ = module_getattr(__name__)
