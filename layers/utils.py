@@ -21,7 +21,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     max_norm = number(max_norm, "clip_grad_norm_: max_norm", 0.0, math.inf)
     if mode.tape:
         again = functools.partial(clip_grad_norm_, parameters, max_norm, norm_type)
-        return wrap(mode.tape.later("clip_grad_norm_", again, of=parameters))
+        return wrap(mode.tape.effects.later("clip_grad_norm_", again, of=parameters))
     grads = [p.grad for i, p in enumerate(parameters) if checked(p, Tensor, f"clip_grad_norm_, as parameter {i},").grad is not None]
     if not parameters:
         warnings.warn("clip_grad_norm_ got no parameters: an empty list, or a generator that was already used up", stacklevel=2)

@@ -19,9 +19,10 @@ import numpy as np
 
 from .arguments import short
 from .creation import get_rng_state, set_rng_state
+from .effects import older
 from .recording import ASSIGNS, LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
 from .surroundings import Snapshot, Standing, Surroundings, moment
-from .tape import Changed, described, described_step, older
+from .tape import Changed, described
 from .tensor import Tensor, mode, set_all
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
@@ -103,7 +104,7 @@ class Compiled(Standing):
                     ways = {"forward": recording.forward, "backward": recording.backward}
                 for way, calls in ways.items():
                     lines += [f"{way}, {len(calls)} calls:", *(f"    {described(call)}" for call in calls)]
-                lines += [f"then {described_step(step)}" for step in recording.steps]
+                lines += [f"then {step}" for step in recording.steps]
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **options: Any) -> Any:

@@ -70,17 +70,18 @@ class Optimizer:
         """Forget the gradients of all parameters: the next `backward` starts from nothing instead of adding."""
         params = [p for group in self.param_groups for p in group["params"]]
         if mode.tape:
-            mode.tape.later(f"{type(self).__name__}.zero_grad", functools.partial(Optimizer.zero_grad, self, set_to_none), last=False)
+            again = functools.partial(Optimizer.zero_grad, self, set_to_none)
+            mode.tape.effects.later(f"{type(self).__name__}.zero_grad", again, final=False)
         zero_grads(params, set_to_none)
         if mode.tape:
-            mode.tape.news()
+            mode.tape.effects.news()  # nothing that a step must set
 
     def step(self) -> None:
         """Move each parameter that has a gradient. A gradient of None is skipped, as is its state."""
         if mode.exploring:
             raise RuntimeError("step() under no_grad()")
         if mode.tape:
-            mode.tape.later(f"{type(self).__name__}.step", functools.partial(Optimizer.step, self), moves=True)
+            mode.tape.effects.later(f"{type(self).__name__}.step", functools.partial(Optimizer.step, self), moves=True)
             return
         rows, waiting, changes = quiet.copy().run(self._step)
         if not changes:

@@ -11,9 +11,10 @@ import numpy as np
 
 from .attention import at_once
 from .creation import get_rng_state, set_rng_state
+from .effects import Step, older
 from .ops import Array, Result
 from .surroundings import Snapshot, Surroundings, moment
-from .tape import Call, Changed, Step, Tape, Traced, Untraceable, decides, older, plain
+from .tape import Call, Changed, Tape, Traced, Untraceable, decides, plain
 from .tensor import Tensor, apply, mode, quiet, set_all, wrap
 
 ASSIGNS = "it changes a variable, an attribute, a list or a dict of its surroundings"
@@ -57,14 +58,14 @@ class Recording:
                 try:
                     self._record(tape, call, arguments, leaves, around)
                 finally:
-                    set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
+                    set_all([*((x, "_grad", g) for x, g in tape.effects.met.items()), *before])
             except Untraceable as error:
-                self._meet(tape.met.keys(), leaves)
+                self._meet(tape.effects.met.keys(), leaves)
                 raise Refused(str(error)) from error
             except Exception as error:
                 raise error if isinstance(error, Refused | Changed) else Refused(f"{type(error).__name__}: {error}") from error
             finally:  # once more: Ctrl-C may have come where this was being done
-                set_all([*((x, "_grad", g) for x, g in tape.met.items()), *before])
+                set_all([*((x, "_grad", g) for x, g in tape.effects.met.items()), *before])
                 assigned.put_back()
             set_rng_state(random)
             self._check()
@@ -72,46 +73,47 @@ class Recording:
     def _record(
         self, tape: Tape, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], around: set[Tensor]
     ) -> None:
-        tape.start = moment()
+        effects = tape.effects
+        effects.start = moment()
         places = {leaf: tape.copied(leaf._data) for leaf in self.known}
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
-        earlier = {x: None if x._grad is None else tape.copied(x._grad._data) for x in around}
-        tape.seen, layouts = dict(earlier), {x: _layout(x._grad) for x in around}
+        layouts = {x: _layout(x._grad) for x in around}
+        earlier = {x: None if x._grad is None else tape.copied(x._grad._data) for x in around}  # gradients from before
+        effects.seen = dict(earlier)
         grads = [(x, "_grad", wrap(g)) for x, g in earlier.items() if g is not None]
         set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items()), *grads])
-        held = [*around, *inputs]
-        fixed = operator.attrgetter("_data", "_requires_grad")
+        held, fixed = [*around, *inputs], operator.attrgetter("_data", "_requires_grad")
         before = list(map(fixed, held))
         y = call(inputs)
-        self._meet(older(y, tape.start) | tape.met.keys(), leaves)
+        self._meet(older(y, effects.start) | effects.met.keys(), leaves)
         if tape.refusal:  # also where the function went on after the error
             raise Refused(tape.refusal)
         for (data, flag), (old, old_flag) in zip(map(fixed, held), before, strict=True):
             if data is not old or flag is not old_flag:
                 what = "the data" if data is not old else "requires_grad"
                 raise Refused(f"it changes {what} of an argument, a weight or another tensor")
-        if any(x._grad is not None or x in tape.asked for x in inputs):
+        if any(x._grad is not None or x in effects.asked for x in inputs):
             raise Refused("it sets or reads the gradient of an argument: return the loss, and call backward() on that")
         if type(y._data) is Traced:
             y._data.memory.read = True
-        news = Step(tape.news(), "", _nothing, False)
-        steps = tape.steps + [news] * bool(news.gradients)
+        self.used_up = y._op is not None and not y._pairs  # by backward(), inside
+        with_graph = y._requires_grad and not self.used_up
+        last = Step(effects.news(), "", _nothing, False)
+        steps = effects.steps + [last] * bool(last.gradients)
         self.steps = [step._replace(gradients=[(x, _settled(g)) for x, g in step.gradients]) for step in steps]
-        self.asked = [(x, layouts[x]) for x in tape.asked if x in earlier]  # what gradients from before must be like, where it matters
+        self.asked = [(x, layouts[x]) for x in effects.asked if x in earlier]  # what gradients from before must be like, where it matters
         self.earlier = [(x, g.array) for x, g in earlier.items() if g is not None and g.memory.read]  # those that it reads or adds to
-        if tape.closed and type(y._data) is Traced:
-            changing = [*places.values(), *earlier.values(), *tape.unknown, *(g for step in steps for _, g in step.gradients)]
-            if any(type(x) is Traced and x.memory is y._data.memory for x in changing):
+        if effects.final:
+            if with_graph:
+                raise Refused("it takes a step and returns a tensor with a graph: return loss.detach()")
+            changing = [*places.values(), *earlier.values(), *effects.unknown, *(g for step in steps for _, g in step.gradients)]
+            if any(type(x) is Traced and x.memory is getattr(y._data, "memory", None) for x in changing):
                 raise Refused("it returns a weight, a gradient or a norm, which a step changes")
         self.forward, tape.calls = tape.calls, []
         self.value, self.drew = plain(y._data), tape.drew
         seed = tape.copied(np.ones_like(self.value))
-        self.used_up = y._op is not None and not y._pairs  # by backward(), inside
-        with_graph = y._requires_grad and not self.used_up
-        if tape.closed and with_graph:
-            raise Refused("it takes a step and returns a tensor with a graph: return loss.detach()")
         found = dict(quiet.copy().run(y._walk, seed, True)) if with_graph else {}
         self.backward, self.seed = tape.calls, seed.array
         if any(decides(call) for call in self.backward):

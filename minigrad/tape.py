@@ -14,11 +14,12 @@ from __future__ import annotations
 import functools
 import operator
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
+from .effects import Effects
 from .ops import Array
 
 Call = Callable[[], Any]
@@ -62,15 +63,6 @@ class _Memory:
             self.shelf.append(self.room)
 
 
-class Step(NamedTuple):
-    """What is done after computing: some gradients are set, and then something is called."""
-
-    gradients: list[tuple[Any, Any]]  # tensors, each with the array of its gradient, or None
-    name: str
-    call: Call
-    moves: bool  # weights
-
-
 class Tape:
     """`calls` in the order in which they were made."""
 
@@ -79,72 +71,13 @@ class Tape:
         self.free: dict[int, list[Array]] = {}
         self.thread = threading.get_ident()  # the one that records; 0: none any more
         self.drew = False  # whether random numbers were drawn
-        self.start = 0  # what was born before isn't made by the recorded function
-        self.seen = dict[Any, Any]()  # the tensors from before that are known, and the array of the gradient they have by now, or None
-        self.touched, self.replaced = set[Any](), set[Any]()  # whose gradient was set since the last step, or at all
-        self.asked = set[Any]()  # whose gradient from before was read
-        self.met = dict[Any, Any]()  # other tensors from before whose gradient is set, and the gradient they had
-        self.steps: list[Step] = []  # what is done when everything is computed
-        self.closed = False  # after the first of them that needs all gradients
-        self.seeds: list[Traced] = []  # of backward()
-        self.unknown: list[Traced] = []  # what steps return
+        self.effects = Effects(self)
         self.refusal = ""  # why this can't be a recording, if it can't
 
     def refused(self, why: str) -> Untraceable:
         """An error that is remembered: the function may catch it and go on."""
         self.refusal = why
         return Untraceable(why)
-
-    def walked(self, y: Any, seed: Any) -> Any:
-        """backward() is about to go through the graph of y and to use it up. The seed, as an array of the tape."""
-        self.ask_gradients(older(y, self.start))  # it adds to those that there are
-        if type(seed) is not Traced:  # in memory of its own: what calls have written to is written to when the tape is played
-            seed = Traced(seed.copy(), self, _Memory(0, {}))
-            self.seeds.append(seed)
-        return seed
-
-    def ask_gradients(self, tensors: Iterable[Any]) -> None:
-        """The gradients of these are read, or are None."""
-        for x in tensors:
-            if x in self.seen:
-                self.asked |= {x} - self.replaced
-            elif x._birth < self.start:
-                self.met.setdefault(x, x._grad)
-            else:
-                self.asked.add(x)
-
-    def fixed(self, gradient: Any) -> Any:
-        """An array that is a gradient of a tensor from now on, which others may be given too."""
-        gradient.memory.fixed = True
-        return gradient
-
-    def set_gradients(self, tensors: Iterable[Any]) -> None:
-        """The gradients of these are about to be set."""
-        for x in tensors:
-            if x in self.seen:
-                self.touched.add(x)
-                self.replaced.add(x)
-            elif x._birth < self.start:
-                self.met.setdefault(x, x._grad)
-
-    def news(self) -> list[tuple[Any, Any]]:
-        """The gradients that were set since this was asked last."""
-        now = {x: None if x._grad is None else x._grad._data for x in self.seen}
-        if any(x._grad is not None and x._grad._requires_grad for x in self.seen):
-            raise self.refused("it sets a gradient that requires a gradient itself")
-        found = [(x, g) for x, g in now.items() if x in self.touched or g is not self.seen[x]]
-        self.seen, self.touched = now, set()
-        return found
-
-    def later(self, name: str, call: Call, *, of: Iterable[Any] = (), moves: bool = False, last: bool = True) -> Traced:
-        """Something with gradients that isn't noted call by call, but done as it is when all else is computed: an optimizer's step,
-        or what comes before it and moves no weights. What it returns isn't known until then: nobody may ask."""
-        if not all(x in self.seen for x in of):
-            raise self.refused(f"{name} on tensors that are made in it, or can't be seen from it")
-        self.steps.append(Step(self.news(), name, call, moves))
-        self.closed |= last
-        self.unknown.append(self._placed(np.zeros((), np.float32)))
-        return self.unknown[-1]
 
     def draw(self, function: Callable[..., Any], args: Any) -> Any:
         """Random numbers, new ones each time the tape is played."""
@@ -153,11 +86,16 @@ class Tape:
 
     def copied(self, array: Array) -> Traced:
         """A traced array with these numbers in it, which nothing on the tape writes: the place of an input."""
-        place = self._placed(array)
+        place = self.placed(array)
         np.copyto(place.array, array)
         return place
 
-    def _placed(self, like: Array) -> Traced:
+    def constant(self, array: Array) -> Traced:
+        """The same in memory of its own, which may be asked for at any time: what calls have written to is written to when the tape
+        is played."""
+        return Traced(array.copy(), self, _Memory(0, {}))
+
+    def placed(self, like: Array) -> Traced:
         if like.dtype.hasobject:
             return Traced(np.empty_like(like), self, _Memory(0, self.free))
         memory = _Memory(like.nbytes, self.free)
@@ -171,7 +109,7 @@ class Tape:
                 if self.thread
                 else "an array of a recording (minigrad.compile) that is over: the compiled function kept a tensor for later"
             )
-        self._no_step_yet()
+        self.effects.none_is_final()
         traced: list[Traced] = []
         given, named = _untraced(args, traced), _untraced(options, traced)
         result = function(*given, **named)
@@ -194,17 +132,13 @@ class Tape:
                 if _name(function) not in _VIEWS:
                     raise self.refused(f"{_name(function)} writes into one of its arguments, or keeps it; for an output write out=...")
                 return Traced(value, self, x.memory)  # a view: nothing was computed
-        place = self._placed(value)
+        place = self.placed(value)
         np.copyto(place.array, value)
         if value is result or isinstance(result, np.generic):
             self._note(function, given, named, place.array)
         else:  # a Python number
             self.calls.append(functools.partial(_refill, place.array, function, given, named))
         return place
-
-    def _no_step_yet(self) -> None:
-        if self.closed:
-            raise self.refused("it computes something after step() or clip_grad_norm_()")
 
     def _note(self, function: Callable[..., Any], args: Any, options: dict[str, Any], out: Array | None) -> None:
         options = {name: x for name, x in options.items() if name != "out"}
@@ -236,7 +170,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, options: dict[str, Any]) -> Any:
         if function in (np.empty_like, np.zeros_like, np.ones_like):  # the calls that fill it come after it
-            place = self.tape._placed(function(plain(args[0]), *args[1:], **options))  # its numbers are not read
+            place = self.tape.placed(function(plain(args[0]), *args[1:], **options))  # its numbers are not read
             if function is not np.empty_like:
                 self.tape.record(np.copyto, (place, np.asarray(function is np.ones_like, place.dtype)), {})
             return place
@@ -271,7 +205,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def look(self, read: Callable[..., T], *args: Any) -> T:
         """read(array, *args), which must be the same when the tape is played."""
-        self.tape._no_step_yet()
+        self.tape.effects.none_is_final()
         value = read(self.array, *args)
         self.memory.read = True
         self.tape.calls.append(functools.partial(_same, _exactly(value), read, self.array, *args))
@@ -340,20 +274,6 @@ def _exactly(x: Any) -> Any:
     return x.hex() if isinstance(x, float) else x  # 0.0 == -0.0
 
 
-def older(y: Any, start: int) -> set[Any]:
-    """The tensors from before a moment on which the graph of y rests."""
-    found, seen, todo = set[Any](), set[Any](), [y]
-    while todo:
-        x = todo.pop()
-        if x not in seen:
-            seen.add(x)
-            if x._birth < start:
-                found.add(x)
-            else:
-                todo += [part for part, _ in x._pairs]
-    return found
-
-
 def decides(call: Call) -> bool:
     """Whether this call is Python's look at something."""
     return call.func is _same  # type: ignore[attr-defined]
@@ -372,11 +292,6 @@ def described(call: Call) -> str:
     if name in ("setitem", "copyto", "fill") or name.endswith(".at"):  # they write into their first argument
         shapes.append(shapes.pop(0))
     return " ".join([name, *shapes])
-
-
-def described_step(step: Step) -> str:
-    count = len(step.gradients)
-    return ", ".join([f"set {count} gradient{'s' * (count > 1)}"] * (count > 0) + [step.name] * bool(step.name))
 
 
 def _shapes(args: Any) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from . import arguments
 from .conversions import Conversions
+from .effects import fixed
 from .ops import Array, Result, Vjp
 from .tape import ARRAYS, Tape
 
@@ -133,7 +134,7 @@ class Tensor(Conversions):
             raise RuntimeError("backward() under no_grad()")
         seed = self._seed(gradient)
         if mode.tape:
-            seed = mode.tape.walked(self, seed)
+            seed = mode.tape.effects.walk(self, seed)
         gradients = quiet.copy().run(self._gradients, seed, retain_graph)  # a copy: a context can't be entered twice
         set_all(gradients)  # only now: an error on the way changes nothing
 
@@ -214,7 +215,7 @@ class Tensor(Conversions):
     def grad(self) -> Tensor | None:
         """dL/d(self), a tensor of the same shape, or None before the first `backward`. Later ones add to it."""
         if mode.tape:
-            mode.tape.ask_gradients([self])
+            mode.tape.effects.ask([self])
         return self._grad
 
     @grad.setter
@@ -290,7 +291,7 @@ def setting_gradients(tensors: Collection[Tensor]) -> None:
     if mode.exploring:
         raise RuntimeError("gradients set under no_grad()")
     if mode.tape:
-        mode.tape.set_gradients(tensors)
+        mode.tape.effects.replace(tensors)
 
 
 def _summed(x: Tensor, g: Array) -> Array:
@@ -298,7 +299,7 @@ def _summed(x: Tensor, g: Array) -> Array:
     dtype = x._data.dtype
     if x._grad is None:
         if mode.tape and g.dtype == dtype and g.flags.c_contiguous:
-            return cast(Array, mode.tape.fixed(g))  # the copy is made when it is played
+            return fixed(g)  # the copy is made when it is played
         return g.astype(dtype, "C")
     return (x._grad._data + g).astype(dtype, copy=False)
 
