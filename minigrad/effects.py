@@ -97,11 +97,11 @@ class Effects:
             raise self.tape.refused("it computes something after step() or clip_grad_norm_()")
 
 
-def fixed(gradient: Any) -> Array:
-    """A traced array that is the gradient of a tensor from now on, and of others perhaps: nobody writes into it."""
-    gradient.memory.fixed = True
-    array: Array = gradient
-    return array
+def fixed(gradient: Array) -> Array:
+    """An array that is the gradient of a tensor from now on, and of others perhaps: if it is traced, nobody writes into it."""
+    if not isinstance(gradient, np.ndarray):
+        gradient.memory.fixed = True
+    return gradient
 
 
 def older(y: Any, start: int) -> set[Any]:

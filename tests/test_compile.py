@@ -1310,6 +1310,20 @@ def test_gradients_that_share_an_array_are_not_written_into() -> None:
     assert "writes into the array of a gradient" in both(make)[0]
 
 
+def test_a_gradient_function_that_answers_a_constant() -> None:
+    def make(w: Tensor, optimizer: Any) -> Any:
+        def step(x: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            loss = mg.apply(lambda a: (a * 2, lambda g: np.ones(2, np.float32)), w).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    assert "sets a gradient to something that it didn't compute" in both(make)[0]
+
+
 def test_hidden_weights_that_are_frozen() -> None:
     def make(w: Tensor, optimizer: Any) -> Any:
         hidden, other = MappingProxyType({"w": w}), leaf(2)
