@@ -2,6 +2,11 @@
 
 A recording is an op like those of the table: it takes the arrays of the arguments and weights, and returns the value with one
 gradient function for each. So the engine knows nothing of it, and `backward` runs through it as through any other op.
+
+What is known of a function is kept in three layers. A variant belongs to one state of what the function reads (train or eval,
+say). In it there are kinds of calls, told apart by the shapes and dtypes of tensors and the values of other arguments. Of each kind
+there are recordings. The first call of a kind is explored, the second recorded, the others are played (`_served` decides). A miss is a
+call in which Python would see other numbers; credit is what many calls without use take away until the function is left as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import numpy as np
 from .arguments import short
 from .creation import get_rng_state, set_rng_state
 from .effects import older
-from .recording import ASSIGNS, LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
+from .recording import LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
 from .surroundings import Snapshot, Standing, Surroundings, moment
 from .tape import Changed, described
 from .tensor import Tensor, mode, set_all
@@ -42,19 +47,20 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
 
         step = minigrad.compile(step)
 
-    Each kind of call (shapes, strides and dtypes of the tensors; the other arguments) runs once as it is; the second time it runs
-    as it is, is recorded beside that, and the two are compared; from then on the recording is played: only the calls of NumPy,
-    on arrays that stand ready. So
+    Each kind of call (shapes, strides and dtypes of the tensors; values of the other arguments, so a number that changes from call to
+    call is better handed over as a tensor) runs once as it is; the second time it runs as it is, is recorded beside that, and the two
+    are compared; from then on the recording is played: only the calls of NumPy, on arrays that stand ready. So
     - what it does besides computing (print) is done twice in the second call, and not when it is played;
     - weights are read anew in each call. Where something else that its code names was replaced (a variable, an attribute, an item of
       a list; `eval()` replaces attributes), it is recorded anew. The numbers in NumPy arrays, items of lists longer than 1000, what
       libraries keep for themselves, files and the like are constants;
-    - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is;
+    - where Python looks at numbers (`if loss > 3`), a call in which it would see others runs as it is. `loss.item()`, even if only to
+      print it, makes every call such a one: return the loss, and ask outside;
     - first all is computed; then gradients are set and `zero_grad()`, `clip_grad_norm_()`, `step()` are called as they are: they see
       the learning rate, the optimizer's state and the gradients of that moment. So nothing may be computed after the last two, and
       where they raise an error, no `except` or `finally` of the function is run;
     - what can't be recorded runs as it is, after one warning that says why: several results, `numpy()` inside, a tensor
-      that was computed outside, variables and attributes that it changes, random numbers of other libraries.
+      that was computed outside, variables, attributes and weights that it changes itself, random numbers of other libraries.
     A recording keeps its arrays: about the memory of the graph. It is in use as long as its result waits for backward(); up to four
     of a kind are made, and calls beyond that run as they are. While one is made, other threads can't use the same weights, except
     by calls that are played.
@@ -95,10 +101,12 @@ class Compiled(Standing):
     def __repr__(self) -> str:
         """What is played: the calls of NumPy, with the shapes of the arrays they read and write."""
         lines = [f"compiled {self._name}" + f", which runs as it is: {self._why}" * bool(self._why)]
-        kinds = [kind for variant in self._variants[:1] for kind in variant.kinds.values() if len(kind.alive)]
+        kinds = [kind for variant in self._variants for kind in variant.kinds.values() if len(kind.alive)]
         lines[0] += ": nothing is recorded yet" * (not kinds and not self._why)
         for kind in kinds:
             for recording in itertools.islice(kind.alive, 1):
+                if len(kinds) > 1:
+                    lines.append(f"for arguments of shapes {', '.join(str(shape) for shape in recording.shapes)}:")
                 ways = {"forward and backward": recording.forward}
                 if not recording.steps:
                     ways = {"forward": recording.forward, "backward": recording.backward}
@@ -114,7 +122,7 @@ class Compiled(Standing):
             return self._served(args, options)
         except Changed:
             y = self._function(*args, **options)
-            why = self._in_vain("what Python looks at in it (`if x > 0`, float(x), the shape of a weight) is different")
+            why = self._in_vain("what Python looks at in it (`if x > 0`, x.item(), the shape of a weight) is different")
         except Refused as refusal:
             y = refusal.result[0] if refusal.result else self._function(*args, **options)  # a call that is wrong ends in its own error
             why = str(refusal)
@@ -185,7 +193,11 @@ class Compiled(Standing):
         y = y.detach() if pauses else y
         if any(x._op for x in found):
             raise Refused(OUTSIDE, y)
-        why = self._in_vain("its arguments have other shapes or values" if variant else "something that it reads is replaced")
+        why = self._in_vain(
+            "its arguments have other shapes or values (numbers that change may be tensors)"
+            if variant
+            else "something that it reads is replaced"
+        )
         if why:
             raise Refused(why, y)
         variant = variant or next((v for v in self._variants if v.surroundings.unchanged()), None)  # it may have set them itself
@@ -206,8 +218,9 @@ class Compiled(Standing):
         random, before, assigned = get_rng_state(), state(around), Snapshot(surroundings)
         y = self._function(*args, **options)
         after, now = get_rng_state(), state(around)
-        if not assigned.holds():
-            raise Refused(ASSIGNS, y)
+        changed = assigned.changed()
+        if changed:
+            raise Refused(f"it changes a variable, an attribute, a list or a dict of its surroundings: {changed}", y)
         if others != _other_random():
             raise Refused("it draws random numbers from another library", y)
         try:
@@ -283,4 +296,4 @@ def _kind_of(x: Any) -> Any:
         return type(x), x
     if isinstance(x, tuple) and not any(isinstance(part, Tensor) for part in x):
         return tuple, *map(_kind_of, x)
-    raise Refused(f"an argument is {short(x)}: they may be tensors, numbers, text, dtypes and tuples of these but the first")
+    raise Refused(f"an argument is {short(x)}: they may be tensors, numbers, text, dtypes and tuples without tensors")

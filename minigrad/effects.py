@@ -92,9 +92,9 @@ class Effects:
         return self.unknown[-1]
 
     def none_is_final(self) -> None:
-        """Something is about to be computed."""
+        """Something is about to be computed or read: only before the steps that are called at the end."""
         if self.final:
-            raise self.tape.refused("it computes something after step() or clip_grad_norm_()")
+            raise self.tape.refused("it computes or reads something after step() or clip_grad_norm_()")
 
 
 def fixed(gradient: Array) -> Array:

@@ -17,7 +17,6 @@ from .surroundings import Snapshot, Surroundings, moment
 from .tape import Call, Changed, Tape, Traced, Untraceable, decides, plain
 from .tensor import Tensor, apply, mode, quiet, set_all, wrap
 
-ASSIGNS = "it changes a variable, an attribute, a list or a dict of its surroundings"
 OUTSIDE = "it reads a tensor that was computed outside of it; hand that over as an argument"
 
 
@@ -79,14 +78,17 @@ class Recording:
         inputs = [wrap(tape.copied(x._data)) for x in arguments]
         for x, given in zip(inputs, arguments, strict=True):
             x._requires_grad = given._requires_grad
+
         layouts = {x: _layout(x._grad) for x in around}
         earlier = {x: None if x._grad is None else tape.copied(x._grad._data) for x in around}  # gradients from before
         effects.seen = dict(earlier)
         grads = [(x, "_grad", wrap(g)) for x, g in earlier.items() if g is not None]
+
         set_all([(mode, "tape", tape), *((leaf, "_data", place) for leaf, place in places.items()), *grads])
         held, fixed = [*around, *inputs], operator.attrgetter("_data", "_requires_grad")
         before = list(map(fixed, held))
         y = call(inputs)
+
         self._meet(older(y, effects.start) | effects.met.keys(), leaves)
         if tape.refusal:  # also where the function went on after the error
             raise Refused(tape.refusal)
@@ -96,6 +98,7 @@ class Recording:
                 raise Refused(f"it changes {what} of an argument, a weight or another tensor")
         if any(x._grad is not None or x in effects.asked for x in inputs):
             raise Refused("it sets or reads the gradient of an argument: return the loss, and call backward() on that")
+
         if type(y._data) is Traced:
             y._data.memory.read = True
         self.used_up = y._op is not None and not y._pairs  # by backward(), inside
@@ -111,6 +114,7 @@ class Recording:
             changing = [*places.values(), *earlier.values(), *effects.unknown, *(g for step in steps for _, g in step.gradients)]
             if any(type(x) is Traced and x.memory is getattr(y._data, "memory", None) for x in changing):
                 raise Refused("it returns a weight, a gradient or a norm, which a step changes")
+
         self.forward, tape.calls = tape.calls, []
         self.value, self.drew = plain(y._data), tape.drew
         seed = tape.copied(np.ones_like(self.value))
@@ -119,6 +123,7 @@ class Recording:
         if any(decides(call) for call in self.backward):
             raise Refused("a gradient function looks at numbers")
         self.leaves = [leaf for leaf in self.known if places[leaf].memory.read]
+        self.shapes = [x.shape for x in arguments]
         both = [*inputs, *self.leaves]
         self.places = [plain(x._data) for x in inputs] + [places[leaf].array for leaf in self.leaves]
         self.with_gradient = [i for i, x in enumerate(both) if x in found]  # which inputs have a gradient

@@ -34,7 +34,7 @@ class Surroundings:
     some code in reach names, and nothing counts inside libraries."""
 
     def __init__(self, function: Any) -> None:
-        self._attributes, self._methods = set[str](), set[str]()  # the names that code in reach has
+        self._attributes, self._methods = set[str](), set[str]()  # the names that code in reach has: x.name, and x.name() only
         self._walk(function)
         self._walk(function)  # once more, now that it is known which names the code reads
         self.lengths = list(map(len, self.containers))
@@ -77,7 +77,7 @@ class Surroundings:
                 todo += self._parts(x, watched)
 
     def _parts(self, x: Any, watched: bool) -> list[tuple[Any, bool]]:
-        """What is in x, and whether to watch it."""
+        """What is in x, and whether to watch it. What isn't watched is looked through for weights only."""
         if isinstance(x, Tensor):
             self.reached.add(x)
             if x._requires_grad and x._op is None:
@@ -169,12 +169,16 @@ class Snapshot:
             if _attribute(owner, name) is not old:
                 setattr(owner, name, old)
 
-    def holds(self) -> bool:
-        return (
-            all(_alike(_contents(store, hidden), old) for store, hidden, old in self.stores)
-            and all(space.get(name) is old for space, name, old in self.names)
-            and all(_attribute(owner, name) is old for owner, name, old in self.attributes)
-        )
+    def changed(self) -> str:
+        """What is different now, in a few words."""
+        for store, hidden, old in self.stores:
+            now = _contents(store, hidden)
+            if not _alike(now, old):
+                keys = [key for key in now if key not in old or now[key] is not old[key]] if isinstance(store, dict) else []
+                return f"{keys[0]!r}" if keys else f"a {type(store).__name__}"
+        named = [name for space, name, old in self.names if space.get(name) is not old]
+        named += [name for owner, name, old in self.attributes if _attribute(owner, name) is not old]
+        return f"{named[0]!r}" if named else ""
 
 
 def _attribute(owner: Any, name: str) -> Any:

@@ -555,7 +555,7 @@ def test_lists_are_no_arguments() -> None:
 
 def test_too_many_kinds_of_calls() -> None:
     f = mg.compile(lambda x, n: x * n)
-    with pytest.warns(UserWarning, match="its arguments have other shapes or values each time"):
+    with pytest.warns(UserWarning, match=r"its arguments have other shapes or values \(numbers that change may be tensors\) each time"):
         assert [f(mg.ones(1), n).item() for n in range(70)] == list(range(70))
 
 
@@ -1054,22 +1054,22 @@ def zeros_at_the_end(t: Trained, ids: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (computing_after, "computes something after step() or clip_grad_norm_()"),
-        (asking_for_the_norm, "computes something after step() or clip_grad_norm_()"),
-        (looking_after, "computes something after step() or clip_grad_norm_()"),
+        (computing_after, "computes or reads something after step() or clip_grad_norm_()"),
+        (asking_for_the_norm, "computes or reads something after step() or clip_grad_norm_()"),
+        (looking_after, "computes or reads something after step() or clip_grad_norm_()"),
         (a_graph_after_a_step, "returns a tensor with a graph: return loss.detach()"),
         (the_norm, "it returns a weight, a gradient or a norm, which a step changes"),
         (a_weight, "it returns a weight, a gradient or a norm, which a step changes"),
         (a_gradient, "it returns a weight, a gradient or a norm, which a step changes"),
         (a_new_optimizer, "it makes an optimizer"),
         (the_optimizer_s_state, "it reads the state of an optimizer"),
-        (a_rate_of_its_own, "it changes a variable, an attribute"),
-        (a_counting_class, "it changes a variable, an attribute"),
+        (a_rate_of_its_own, "it changes a variable, an attribute, a list or a dict of its surroundings: 'lr'"),
+        (a_counting_class, "it changes a variable, an attribute, a list or a dict of its surroundings: 'steps'"),
         (freezing, "it changes requires_grad of"),
         (clipping_what_it_makes, "clip_grad_norm_ on tensors that are made in it"),
         (rolling_dice, "it draws random numbers from another library"),
         (a_constant, "sets a gradient to something that it didn't compute"),
-        (zeros_at_the_end, "computes something after step()"),
+        (zeros_at_the_end, "computes or reads something after step()"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -1529,6 +1529,20 @@ def test_gradients_that_come_out_differently() -> None:
 @pytest.mark.skipif(sys.gettrace() is not None, reason="needs sys.settrace for itself")
 def test_ctrl_c_in_a_compiled_step() -> None:
     assert soak.compiled_steps(every=97) > 50
+
+
+def test_recordings_of_several_kinds_say_which_they_are() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5))
+    played = mg.compile(model)
+    for rows in (4, 5, 4, 5, 4, 5):
+        played(mg.ones(rows, 2))
+    model.eval()
+    played(mg.ones(4, 2))
+    lines = repr(played).splitlines()
+    assert [line for line in lines if line.startswith("for arguments")] == [
+        "for arguments of shapes (4, 2):",
+        "for arguments of shapes (5, 2):",
+    ]
 
 
 def test_a_parameter_that_joins_the_optimizer_later_is_zeroed_too() -> None:
