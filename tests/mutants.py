@@ -567,7 +567,7 @@ TABLE = {
         ('hidden = ("_rows", "_waiting") * isinstance(x, Optimizer)', "hidden = ()", "an optimizer's steps are assignments"),
         ("if isinstance(x, staticmethod | classmethod):", "if False:", "what static methods read"),
         ("* isinstance(x, dict | list | set | deque)", "* isinstance(x, dict | list | set)", "a deque keeps what a recording put in"),
-        ("                space[name] = old\n", "", "globals are set twice"),
+        ("                space[name] = old\n", "                pass\n", "globals are set twice"),
         ("                setattr(owner, name, old)\n", "                pass\n", "variables of a closure are set twice"),
         ("            if not _alike(now, old):", "            if False:", "a learning rate that a step sets isn't set when it is played"),
         ("(store.update if isinstance(store, set) else store.extend)(old)", "pass", "a list loses what was in it"),
