@@ -182,7 +182,7 @@ class Compiled(Standing):
                 mode.pauses, mode.exploring = pauses, exploring
         except Exception as error:
             if pauses:
-                set_rng_state(random)
+                set_rng_state(random)  # for it is called once more
                 raise Refused(f"under no_grad it does what a graph forbids ({type(error).__name__}: {error})") from error
             raise
         finally:
