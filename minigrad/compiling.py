@@ -204,9 +204,9 @@ class Compiled(Standing):
         if variant is None:
             variant = _Variant(self._function)
             self._variants = [variant, *self._variants[: VARIANTS - 1]]
-        if len(variant.kinds) == KINDS:
-            del variant.kinds[next(iter(variant.kinds))]
         if key not in variant.kinds:
+            if len(variant.kinds) == KINDS:
+                del variant.kinds[next(iter(variant.kinds))]
             variant.kinds[key] = _Kind(found | variant.surroundings.leaves)
         return y
 
