@@ -1390,6 +1390,16 @@ def test_global_names_of_a_loop_are_not_those_of_attributes() -> None:
     assert step == 8
 
 
+def test_a_number_with_the_name_of_a_method_is_not_read() -> None:
+    t = Trained()
+    trainer = SimpleNamespace(t=t, step=0)
+    played, ids = mg.compile(lambda ids: usual(trainer.t, ids)), mg.tensor([[1, 2, 3]])
+    for _ in range(9):
+        played(ids)
+        trainer.step += 1  # and usual() says t.optimizer.step()
+    assert t.count.runs == 3
+
+
 def test_the_way_that_was_recorded_may_be_the_rare_one() -> None:
     t = Trained()
 
