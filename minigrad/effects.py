@@ -77,6 +77,9 @@ class Effects:
         now = {x: None if x._grad is None else x._grad._data for x in self.seen}
         if any(x._grad is not None and x._grad._requires_grad for x in self.seen):
             raise self.tape.refused("it sets a gradient that requires a gradient itself")
+        grads = [id(x._grad) for x in self.seen if x._grad is not None]
+        if len(set(grads)) < len(grads):
+            raise self.tape.refused("it makes one gradient that of two tensors")
         found = [(x, g) for x, g in now.items() if x in self.touched or g is not self.seen[x]]
         self.seen, self.touched = now, set()
         return found

@@ -538,6 +538,7 @@ TABLE = {
         ("Traced(array.copy(), self, _Memory(0, {}))", "self.copied(array)", "the seed of backward() is overwritten"),
     ],
     "minigrad/effects.py": [
+        ("if len(set(grads)) < len(grads):", "if False:", "one gradient of two tensors becomes two"),
         ("if any(x._grad is not None and x._grad._requires_grad for x in self.seen):", "if False:", "gradients lose their graph"),
         ("        self.final |= final\n", "", "what is computed after a step has the weights from before it"),
         ("if x in self.touched or g is not self.seen[x]]", "if g is not self.seen[x]]", "a gradient that is None again keeps what it had"),

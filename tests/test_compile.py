@@ -1361,6 +1361,24 @@ def test_gradients_with_a_graph_are_not_recorded() -> None:
     assert "a gradient that requires a gradient itself" in both(make)[0]
 
 
+def test_one_gradient_of_two_tensors_is_not_recorded() -> None:
+    def make(w: Tensor, optimizer: Any) -> Any:
+        v = leaf(2)
+
+        def step(x: Tensor) -> Tensor:
+            w.grad = x * 2
+            v.grad = w.grad
+            return x + v.grad
+
+        return step
+
+    def double(i: int, w: Tensor, optimizer: Any) -> None:
+        if w.grad is not None:
+            w.grad *= 2
+
+    assert "one gradient that of two tensors" in both(make, between=double)[0]
+
+
 def test_a_loss_that_is_used_up_can_be_printed() -> None:
     def make(w: Tensor, optimizer: Any) -> Any:
         def step(x: Tensor) -> Tensor:
