@@ -15,6 +15,7 @@ import functools
 import itertools
 import pickle
 import random as random_of_python
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
       that was computed outside, variables, attributes and weights that it changes itself, random numbers of other libraries.
     A recording keeps its arrays: about the memory of the graph. It is in use as long as its result waits for backward(); up to four
     of a kind are made, and calls beyond that run as they are. While one is made, other threads can't use the same weights, except
-    by calls that are played.
+    through compiled functions, which wait.
     """
     if not callable(function):
         raise TypeError(f"compile takes a function or a module, got {short(function)}")
@@ -116,21 +117,35 @@ class Compiled(Standing):
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        if self._why or mode.tape:
+        if mode.tape:
             return self._function(*args, **options)
+        if self._why:
+            return self._as_it_is(args, options)
         try:
             return self._served(args, options)
         except Changed:
-            y = self._function(*args, **options)
+            y = self._as_it_is(args, options)
             why = self._in_vain("what Python looks at in it (`if x > 0`, x.item(), the shape of a weight) is different")
         except Refused as refusal:
-            y = refusal.result[0] if refusal.result else self._function(*args, **options)  # a call that is wrong ends in its own error
+            y = refusal.result[0] if refusal.result else self._as_it_is(args, options)  # a call that is wrong ends in its own error
             why = str(refusal)
         if why:
             self._why = why
             self._variants.clear()
             warnings.warn(f"compile: {self._name} runs as it is from now on: {why}", stacklevel=2)
         return y
+
+    def _as_it_is(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The function itself. It waits for a recording in another thread, for which weights are traced, and none begins meanwhile."""
+        thread, entered = threading.get_ident(), False
+        try:
+            with Recording.lock:
+                Recording.running.append(thread)
+                entered = True
+            return self._function(*args, **options)
+        finally:
+            if entered:
+                Recording.running.remove(thread)
 
     def _in_vain(self, what: str) -> str:
         """One more call that no recording served; the reason to give up, if that is all there is."""
@@ -147,8 +162,8 @@ class Compiled(Standing):
         kind = variant.kinds.get(key) if variant else None
         if kind is None or variant is None:
             return self._explored(variant, key, args, options)
-        if variant is not self._variants[0]:
-            self._variants.insert(0, self._variants.pop(self._variants.index(variant)))
+        if variant in self._variants[1:]:
+            self._variants = [variant, *(v for v in self._variants if v is not variant)]
         recording = kind.pick()
         if recording:
             y = None
@@ -166,10 +181,13 @@ class Compiled(Standing):
             kind.ready.clear()  # it is seldom what it was: recorded anew
         if len(kind.alive) == WAITING:
             if not kind.ready:  # so many results wait for their backward() that this one need not be fast
-                return self._function(*args, **options)
+                return self._as_it_is(args, options)
             kind.ready.pop(0)  # none of them fits
-        self._credit -= 1
-        return self._recorded(variant.surroundings, kind, args, options, list(dict.fromkeys(tensors)))
+        with Recording.lock:
+            if all(thread == threading.get_ident() for thread in Recording.running):
+                self._credit -= 1
+                return self._recorded(variant.surroundings, kind, args, options, list(dict.fromkeys(tensors)))
+        return self._as_it_is(args, options)  # other threads are using weights
 
     def _explored(self, variant: _Variant | None, key: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """The first call of a kind runs as it is, and its graph shows which weights it reads."""
@@ -177,7 +195,7 @@ class Compiled(Standing):
         try:
             try:  # twice, for Ctrl-C may come where pauses are put back
                 mode.pauses, mode.exploring = 0, exploring or pauses > 0  # also under no_grad
-                y = self._function(*args, **options)
+                y = self._as_it_is(args, options)
             finally:
                 mode.pauses, mode.exploring = pauses, exploring
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Recording:
 
     __name__ = "compiled"
     lock = threading.RLock()
+    running: ClassVar[list[int]] = []  # threads in which compiled functions run as they are
 
     def __init__(
         self, call: Callable[[list[Tensor]], Any], arguments: list[Tensor], leaves: set[Tensor], surroundings: Surroundings, random: Tensor

@@ -581,7 +581,9 @@ TABLE = {
         ("return [(x.fget, watched)]", "return []", "what a property reads"),
     ],
     "minigrad/compiling.py": [
-        ("if self._why or mode.tape:", "if self._why:", "compiled in a compiled function: recorded on two tapes"),
+        ("        if mode.tape:\n", "        if False:\n", "compiled in a compiled function: recorded on two tapes"),
+        ("if all(thread == threading.get_ident() for thread in Recording.running):", "if True:",
+         "weights are traced while other threads use them"),
         ("key = (mode.pauses > 0, len(args)", "key = (len(args)", "no_grad: a graph all the same, or none afterwards"),
         ("len(args), *options, *map", "len(args), *map", "two options exchanged"),
         ("        variant = next((v for v in self._variants if v.surroundings.unchanged()), None)",

@@ -710,6 +710,33 @@ def test_threads_play_recordings_of_their_own() -> None:
     assert not wrong
 
 
+def test_threads_share_a_compiled_function_from_its_first_call_on() -> None:
+    wrong, interval = list[Any](), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(25):
+            w = leaf(50)
+            f = mg.compile(lambda x, w=w: sum(((w * x).exp() * w for _ in range(20)), x).sum())
+            wanted = bits(sum(((w * 1.0).exp() * w for _ in range(20)), mg.ones(50)).sum())
+
+            def work(f: Any = f, wanted: Any = wanted) -> None:
+                for _ in range(4):
+                    try:
+                        if bits(f(mg.ones(50))) != wanted:
+                            wrong.append("other numbers")
+                    except Exception as error:
+                        wrong.append(repr(error))
+
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
 def test_memory_goes_from_hand_to_hand_and_views_cost_nothing() -> None:
     tape, a = Tape(), np.arange(1000.0).reshape(20, 50)
     x = first = tape.copied(a)
