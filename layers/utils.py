@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import minigrad
 from minigrad import Tensor
 from minigrad.arguments import checked, integer, listed, module_getattr, number
-from minigrad.tensor import mode, set_all, wrap
+from minigrad.mode import mode
+from minigrad.tensor import set_all, wrap
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> Tensor:

@@ -1,7 +1,7 @@
 """minigrad: reverse-mode automatic differentiation on NumPy, small enough to read in an evening.
 
 The names are PyTorch's, so `import minigrad as torch` runs a lesson's own code. Start reading at `ops` (the table of
-derivatives), then the first 176 lines of `tensor.py` (the engine).
+derivatives), then the first 151 lines of `tensor.py` (the engine).
 """
 # fmt: off
 # ruff: noqa: I001
@@ -21,7 +21,8 @@ from .functions import (
 )
 from .gradcheck import gradcheck
 from .serialization import load, save
-from .tensor import Tensor, apply, no_grad
+from .mode import no_grad
+from .tensor import Tensor, apply
 
 __all__ = [
     "Tensor", "abs", "add", "all", "allclose", "any", "apply", "arange", "argmax", "argmin", "as_tensor", "bool", "cat",

@@ -26,10 +26,11 @@ import numpy as np
 from .arguments import short
 from .creation import get_rng_state, set_rng_state
 from .effects import older
-from .recording import LAYOUT, OUTSIDE, Recording, Refused, same_gradient, state
+from .mode import mode
+from .recording import OUTSIDE, WEIGHT, Recording, Refused, same_gradient, state
 from .surroundings import Snapshot, Standing, Surroundings, moment
 from .tape import Changed, described
-from .tensor import Tensor, mode, set_all
+from .tensor import Tensor, set_all
 
 VARIANTS, KINDS, WAITING = 4, 64, 4  # of surroundings; of calls, in each; recordings of one kind, each waiting for a backward()
 RETRIES, CREDIT = 8, 64  # misses, less hits, after which a kind is recorded anew; calls without use before the first of use
@@ -166,7 +167,7 @@ class Compiled(Standing):
             self._variants = [variant, *(v for v in self._variants if v is not variant)]
         recording = kind.pick()
         if recording:
-            y = None
+            y = None  # what becomes of a miss waits for the end of `except`: its traceback holds the recording
             try:
                 y = recording.play(list(dict.fromkeys(tensors)), kind.ready)
             except Changed:
@@ -307,7 +308,7 @@ def _with(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str
 def _kind_of(x: Any) -> Any:
     """What makes a call with this argument another kind of call."""
     if isinstance(x, Tensor):
-        return LAYOUT(x), x._requires_grad
+        return WEIGHT(x)
     if isinstance(x, float):
         return x.hex()  # 0.0 == -0.0, but not NaN == NaN
     if x is None or isinstance(x, int | str | np.dtype | type):

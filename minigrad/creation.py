@@ -16,8 +16,9 @@ import numpy as np
 
 from .arguments import array_of, checked, dtype_of, float32, int64, integer, number, short, sizes_of
 from .arguments import device as the_device
+from .mode import mode
 from .ops import Array
-from .tensor import Tensor, mode, wrap
+from .tensor import Tensor, wrap
 
 _generator = np.random.RandomState(None)  # the one generator whose stream NumPy has promised never to change
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .arguments import checked, float64, listed, number, short
+from .mode import no_grad
 from .ops import Array
-from .tensor import Tensor, no_grad, wrap
+from .tensor import Tensor, wrap
 
 
 @np.errstate(all="ignore")

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from .arguments import listed, module_getattr, number, short
+from .mode import mode, setting_gradients
 from .ops import Array
-from .tensor import Tensor, mode, quiet, set_all, setting_gradients, wrap
+from .tensor import Tensor, quiet, set_all, wrap
 
 
 class Optimizer:

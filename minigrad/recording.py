@@ -12,10 +12,11 @@ import numpy as np
 from .attention import at_once
 from .creation import get_rng_state, set_rng_state
 from .effects import Step, older
+from .mode import mode
 from .ops import Array, Result
 from .surroundings import Snapshot, Surroundings, moment
 from .tape import Call, Changed, Tape, Traced, Untraceable, decides, plain
-from .tensor import Tensor, apply, mode, quiet, set_all, wrap
+from .tensor import Tensor, apply, quiet, set_all, wrap
 
 OUTSIDE = "it reads a tensor that was computed outside of it; hand that over as an argument"
 
@@ -252,5 +253,4 @@ def state(tensors: Collection[Tensor]) -> list[tuple[Any, str, Any]]:
 
 
 DATA = operator.attrgetter("_data")
-WEIGHT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype", "_requires_grad")
-LAYOUT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype")  # for other shapes, layouts and dtypes a recording doesn't hold
+WEIGHT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype", "_requires_grad")  # where they differ, a recording doesn't hold

@@ -1,36 +1,27 @@
 """A tensor is an array that remembers how it was made, so that `backward` can send gradients the same way back.
 
 The whole engine is the first part of this file: `apply` records, `backward` walks, `unbroadcast` undoes NumPy's
-stretching, `no_grad` switches recording off. It knows graphs and nothing of calculus; that is in ops.
+stretching (and `no_grad`, in mode.py, switches recording off). It knows graphs and nothing of calculus; that is in ops.
 """
 
 from __future__ import annotations
 
 import contextvars
-import functools
 import inspect
 import itertools
-import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
 import numpy as np
 
 from . import arguments
 from .conversions import Conversions
 from .effects import fixed
+from .mode import mode, setting_gradients
 from .ops import Array, Result, Vjp
-from .tape import ARRAYS, Tape
+from .tape import ARRAYS
 
-
-class _Mode(threading.local):  # each thread has its own: no_grad in one doesn't disturb another
-    pauses = 0  # how many no_grad blocks we are in
-    tape: Tape | None = None  # what `compile` is recording on
-    exploring = False  # `compile` looks for weights, although we are in a no_grad block
-
-
-mode = _Mode()
 _births = itertools.count()  # next() on it is one step that no other thread can split
 _new = object.__new__
 quiet = contextvars.Context()  # in here log(0) is -inf and 0/0 NaN without a RuntimeWarning, as in PyTorch
@@ -70,22 +61,6 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     if g.shape != shape:
         raise ValueError(f"a gradient function answered in shape {g.shape} for an input of shape {shape}")
     return g
-
-
-class no_grad:
-    """Switch recording off in this thread: `with no_grad(): ...`, or `@no_grad()` above a function."""
-
-    def __new__(cls, function: Any = None) -> no_grad:  # `@no_grad` without () is given the function at once
-        return super().__new__(cls) if function is None else super().__new__(cls)(function)
-
-    def __enter__(self) -> None:
-        mode.pauses += 1
-
-    def __exit__(self, *error: object) -> None:
-        mode.pauses -= 1
-
-    def __call__(self, function: F) -> F:
-        return _without_graph(function)
 
 
 def wrap(array: Any, into: Tensor | None = None) -> Tensor:
@@ -286,14 +261,6 @@ def set_all(changes: list[tuple[Any, str, Any]]) -> None:
     any(itertools.starmap(setattr, changes))  # any() goes to the end, for setattr answers None
 
 
-def setting_gradients(tensors: Collection[Tensor]) -> None:
-    """To be called before gradients are set other than by backward()."""
-    if mode.exploring:
-        raise RuntimeError("gradients set under no_grad()")
-    if mode.tape:
-        mode.tape.effects.replace(tensors)
-
-
 def _summed(x: Tensor, g: Array) -> Array:
     """A fresh array of x's dtype: its gradient so far plus g."""
     dtype = x._data.dtype
@@ -327,29 +294,6 @@ def _not_an_op(op: Callable[..., Any], result: Any, inputs: Sequence[Any]) -> Ty
         f"apply: an op returns a tuple (value, vjp, ...) with a gradient function for each of its inputs, here {1 + len(inputs)} in all; "
         f"{getattr(op, '__name__', 'this op')} returned {got}. Constants go by name, apply(op, x, c=3.0)"
     )
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _without_graph(function: F) -> F:
-    if not callable(function):
-        raise TypeError(f"no_grad stands in `with no_grad():` or as @no_grad() above a function, got {arguments.short(function)}")
-
-    def whole(*args: Any, **kwargs: Any) -> Any:
-        with no_grad():
-            return function(*args, **kwargs)
-
-    def pieces(*args: Any, **kwargs: Any) -> Any:  # of a generator: its body runs later, from one yield to the next
-        steps = function(*args, **kwargs)
-        while True:
-            with no_grad():
-                piece = next(steps, steps)
-            if piece is steps:
-                return
-            yield piece
-
-    return cast(F, functools.wraps(function)(pieces if inspect.isgeneratorfunction(function) else whole))
 
 
 for _base in Conversions.__mro__[:-1]:
