@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -948,6 +948,23 @@ def meddle(t: Trained, i: int) -> None:
         t.weights[2].grad = t.weights[2].grad.double() if i == 5 else t.weights[2].grad.T.contiguous().T
 
 
+def twins(
+    step_of: Callable[[Trained], Callable[..., Tensor]], inputs: Sequence[tuple[Any, ...]], before: Any = lambda t, i: None
+) -> tuple[Trained, Trained]:
+    """Train a model with the step as it is, and its twin with the step compiled: after each call all must be the same."""
+    plain, other = Trained(), Trained()
+    played = mg.compile(step_of(other))
+    for i, args in enumerate(inputs):
+        found = []
+        for t, function in ((plain, step_of(plain)), (other, played)):
+            before(t, i)
+            mg.manual_seed(i)
+            y = function(*args)
+            found.append((bits(y), y.requires_grad, t.numbers(), t.model.training))
+        assert found[0] == found[1], i
+    return plain, other
+
+
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 @pytest.mark.parametrize("kind", [mg.optim.SGD, mg.optim.AdamW], ids=["SGD", "AdamW"])
 def test_a_whole_step_of_training(step: Any, kind: Any) -> None:
@@ -1166,22 +1183,13 @@ def test_errors_in_a_step_are_those_of_the_plain_step() -> None:
 
 
 def test_where_another_branch_is_taken_there_is_one_step() -> None:
-    plain, other = Trained(), Trained()
-
     def step(t: Trained, ids: Tensor) -> Tensor:
         loss = gradients_only(t, ids)
         if ids.sum() > 6:  # after backward()
             t.optimizer.step()
         return loss
 
-    played = mg.compile(lambda ids: step(other, ids))
-    for i in range(12):
-        ids = mg.tensor([[1, 2, 3 + (i > 3) * (i % 2)]])
-        found = []
-        for t, function in ((plain, functools.partial(step, plain)), (other, played)):
-            mg.manual_seed(i)
-            found.append((bits(function(ids)), t.numbers()))
-        assert found[0] == found[1], i
+    twins(lambda t: functools.partial(step, t), [(mg.tensor([[1, 2, 3 + (i > 3) * (i % 2)]]),) for i in range(12)])
 
 
 def test_weights_that_a_step_first_meets_in_backward() -> None:
@@ -1550,21 +1558,13 @@ def test_the_gradient_of_an_argument_is_not_read() -> None:
 
 
 def test_a_learning_rate_set_inside() -> None:
-    plain, other = Trained(), Trained()
-
     def step(t: Trained, ids: Tensor, lr: float) -> Tensor:
         t.optimizer.param_groups[0]["lr"] = lr
         return usual(t, ids)
 
-    played, ids = mg.compile(lambda ids, lr: step(other, ids, lr)), mg.tensor([[1, 2, 3]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for i in range(24):
-            found = []
-            for t, function in ((plain, functools.partial(step, plain)), (other, played)):
-                mg.manual_seed(i)
-                found.append((bits(function(ids, [0.1, 0.01][i // 3 % 2])), t.numbers()))
-            assert found[0] == found[1], i
+        twins(lambda t: functools.partial(step, t), [(mg.tensor([[1, 2, 3]]), [0.1, 0.01][i // 3 % 2]) for i in range(24)])
 
 
 def test_gradients_that_come_out_differently() -> None:
@@ -1654,37 +1654,23 @@ def test_what_is_put_into_a_deque_is_taken_out_again() -> None:
 
 
 def test_gradients_of_a_model_that_cannot_be_seen() -> None:
-    plain, other = Trained(), Trained()
-
     def step_of(t: Trained) -> Any:
         hidden = MappingProxyType({"t": t})
         return lambda ids: usual(hidden["t"], ids)
 
-    played, ids = mg.compile(step_of(other)), mg.tensor([[1, 2, 3]])
-    for i in range(6):
-        found = []
-        for t, function in ((plain, step_of(plain)), (other, played)):
-            mg.manual_seed(i)
-            found.append((bits(function(ids)), t.numbers()))
-        assert found[0] == found[1]
+    twins(step_of, [(mg.tensor([[1, 2, 3]]),)] * 6)
 
 
 def test_a_mode_that_a_step_sets_itself() -> None:
-    plain, other = Trained(), Trained()
-
     def step(t: Trained, ids: Tensor) -> Tensor:
         t.model.train()
         return usual(t, ids)
 
-    played, ids = mg.compile(lambda ids: step(other, ids)), mg.tensor([[1, 2, 3]])
-    for i in range(30):
-        found = []
-        for t, function in ((plain, functools.partial(step, plain)), (other, played)):
-            if i % 5 == 0:
-                t.model.eval()
-            mg.manual_seed(i)
-            found.append((bits(function(ids)), t.numbers(), t.model.training))
-        assert found[0] == found[1], i
+    def evaluate_now_and_then(t: Trained, i: int) -> None:
+        if i % 5 == 0:
+            t.model.eval()
+
+    _, other = twins(lambda t: functools.partial(step, t), [(mg.tensor([[1, 2, 3]]),)] * 30, evaluate_now_and_then)
     assert other.count.runs <= 12  # two when it is recorded, and one after each eval()
 
 
