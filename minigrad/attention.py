@@ -74,7 +74,7 @@ def _attention(
             ) from None
         q, k, v = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (q, k, v))
     blocks, kept = _blocks(lead, n, m, offset, ROWS, BLOCK), math.prod(lead) * n * m <= KEEP
-    y = _laid_out_like(q, v)
+    y, k_columns = _laid_out_like(q, v), _columns(k, n)
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
     def late(x: Any, pairs: Index) -> tuple[Any, Array]:  # the keys that not all rows of a block see; 1 where they do, else 0
@@ -82,8 +82,8 @@ def _attention(
         first = max(0, start)
         return x[..., first:], _seen(x.shape[-2], x.shape[-1] - first, start - first, q.dtype)
 
-    def scores(rows: Index, keys: Index, pairs: Index, hide: bool) -> Any:
-        s = np.matmul(q[rows], k[keys].swapaxes(-1, -2))  # (..., rows, keys)
+    def scores(rows: Index, columns: Index, pairs: Index, hide: bool) -> Any:
+        s = np.matmul(q[rows], k_columns[columns])  # (..., rows, keys)
         if wide_bias is not None:
             s += wide_bias[pairs]
         if hidden is not None:
@@ -93,26 +93,25 @@ def _attention(
             np.copyto(part, -math.inf, where=seen == 0)
         return s
 
-    def exponentials(block: tuple[Index, Index, Index], shift: Array | None) -> Any:
-        p = scores(*block, hide=shift is not None)
+    def exponentials(rows: Index, columns: Index, pairs: Index, shift: Array | None) -> Any:
+        p = scores(rows, columns, pairs, hide=shift is not None)
         if shift is not None:
             p -= shift
         np.exp(p, p)
         if offset is not None and shift is None:  # a product is faster than -inf before; inf * 0 is NaN, and is done again with shift
-            part, seen = late(p, block[-1])
+            part, seen = late(p, pairs)
             part *= seen
         return p
 
-    for block in blocks:
-        rows, keys, pairs = block
-        p, shift, ones = exponentials(block, None), None, _ones(pairs[-1].stop, q.dtype)
+    for rows, keys, columns, pairs in blocks:
+        p, shift, ones = exponentials(rows, columns, pairs, None), None, _ones(pairs[-1].stop, q.dtype)
         total = np.matmul(p, ones)  # the sum of each row: NumPy is slow at many short sums
         if not look(_in_range, total):
-            s = scores(*block, hide=True)
+            s = scores(rows, columns, pairs, hide=True)
             total = np.matmul(np.exp(s), ones)  # of what a row sees; a later key that is NaN or large is no reason for a shift
             shift = np.where((total > LOW) & (total < HIGH), 0, s.max(axis=-1, keepdims=True, initial=-math.inf))
             shift[shift == -math.inf] = 0
-            p = exponentials(block, shift)
+            p = exponentials(rows, columns, pairs, shift)
             total = np.matmul(p, ones)
             total += total == 0  # a query that sees nothing: 0 / 1
         p /= total
@@ -126,12 +125,12 @@ def _attention(
             dv.fill(0)
         D = np.vecdot(g, y)[..., None]  # (..., n, 1)
         dbias = None if bias is None else np.zeros_like(q, shape=(1,) * (q.ndim - bias.ndim) + bias.shape, order="C")
-        for block, (p, shift, total) in zip(blocks, saved, strict=True):
-            rows, keys, pairs = block
+        v_columns = _columns(v, n)
+        for (rows, keys, columns, pairs), (p, shift, total) in zip(blocks, saved, strict=True):
             if p is None:
-                p = exponentials(block, shift)
+                p = exponentials(rows, columns, pairs, shift)
                 p /= total
-            ds = np.matmul(g[rows], v[keys].swapaxes(-1, -2))  # (..., rows, keys)
+            ds = np.matmul(g[rows], v_columns[columns])  # (..., rows, keys)
             ds -= D[rows]
             ds *= p
             np.matmul(ds, k[keys], dq[rows])
@@ -197,8 +196,8 @@ def at_once(backward: Callable[[Array], list[Array]], count: int) -> list[Vjp]:
 
 
 @functools.lru_cache(maxsize=16)
-def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: int, size: int) -> list[tuple[Index, Index, Index]]:
-    """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V) and of its scores.
+def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: int, size: int) -> list[tuple[Index, Index, Index, Index]]:
+    """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V; in K^T and V^T) and of its scores.
     A block takes some rows (`height` of them, or more where all see all keys) of several heads, or of one, and has about `size`
     scores. The last rows come first: they see the most keys."""
     if 0 in lead:
@@ -217,7 +216,8 @@ def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: i
             keys = slice(0, m if offset is None else min(m, max(0, stop + offset)))
             pairs = (*part, rows, keys)
             all_rows, all_keys = ((...,) if not axis and x == slice(0, length) else None for x, length in ((rows, n), (keys, m)))
-            blocks.append((all_rows or (*part, rows, slice(None)), all_keys or (*part, keys, slice(None)), pairs))
+            in_rows = all_rows or (*part, rows, slice(None))
+            blocks.append((in_rows, all_keys or (*part, keys, slice(None)), all_keys or (*part, slice(None), keys), pairs))
     return blocks
 
 
@@ -235,6 +235,12 @@ def _seen(n: int, m: int, offset: int, dtype: np.dtype[Any]) -> Array:
     return (np.arange(m) <= np.arange(offset, offset + n)[:, None]).astype(dtype)  # key j <= i + offset
 
 
+def _columns(x: Array, rows: int) -> Array:
+    """X^T, to be multiplied by this many rows. If they are many, a copy pays: BLAS takes up to twice as long where it must turn X."""
+    turned = x.swapaxes(-1, -2)
+    return turned if rows < 32 else turned.copy()
+
+
 def _laid_out_like(x: Array, like: Array) -> Array:
     """Room for (..., length of `like`) in the memory order of x: heads that were split off by a view can be merged by a view."""
     if like is x and 0 not in x.strides:
@@ -247,4 +253,5 @@ def _add_product(total: Array, a: Array, b: Array, fresh: bool) -> None:
     if fresh:
         np.matmul(a, b, total)
     else:
-        total += a @ b
+        part = np.empty_like(total)  # in the memory order of total, through which the addition then runs in long rows
+        total += np.matmul(a, b, part)

@@ -752,6 +752,12 @@ def test_memory_goes_from_hand_to_hand_and_views_cost_nothing() -> None:
     assert (tape.copied(a).T + 1).strides == (a.T + 1).strides  # a result lies as it would
 
 
+def test_arrays_of_a_recording_begin_with_a_line_of_the_cache() -> None:
+    tape, lengths = Tape(), [1, 5, 16, 17, 1000, 100_000]
+    places = [tape.copied(np.ones(length, dtype)) for dtype in (np.float32, np.float64, bool) for length in lengths]
+    assert not any(place.array.__array_interface__["data"][0] % 64 for place in places)
+
+
 def test_a_recording_can_not_be_read_from_another_thread() -> None:
     tape = Tape()
     x, found = tape.copied(np.ones(3)), list[BaseException]()
