@@ -79,7 +79,7 @@ def _attention(
 
     def late(x: Any, pairs: Index) -> tuple[Any, Array]:  # the keys that not all rows of a block see; 1 where they do, else 0
         start = pairs[-2].start + offset  # the last key that the first row sees
-        first = max(0, start)
+        first = max(0, start) if x.shape[-1] > 4 * ROWS else 0  # few keys are done faster all at once than in parts of rows
         return x[..., first:], _seen(x.shape[-2], x.shape[-1] - first, start - first, q.dtype)
 
     def scores(rows: Index, columns: Index, pairs: Index, hide: bool) -> Any:
@@ -238,7 +238,12 @@ def _seen(n: int, m: int, offset: int, dtype: np.dtype[Any]) -> Array:
 def _columns(x: Array, rows: int) -> Array:
     """X^T, to be multiplied by this many rows. If they are many, a copy pays: BLAS takes up to twice as long where it must turn X."""
     turned = x.swapaxes(-1, -2)
-    return turned if rows < 32 else turned.copy()
+    if rows < 32:
+        return turned
+    columns = np.empty_like(x, shape=turned.shape, order="C")
+    for i in range(0, x.shape[-2], 64):  # so many rows of X at a time stay in the cache, whatever lies between them
+        columns[..., i : i + 64] = turned[..., i : i + 64]
+    return columns
 
 
 def _laid_out_like(x: Array, like: Array) -> Array:

@@ -6,6 +6,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: ma
 import numpy as np
 import pytest
 
+import minigrad
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-lessons", action="store_true", help="what takes long too: all lessons, whole programs, ten seeds of train.py")
@@ -19,6 +21,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.name in SLOW and not config.getoption("--all-lessons"):
             item.add_marker(pytest.mark.skip(reason="runs whole programs: needs --all-lessons, as in .ci/run"))
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Weights and dropout too are the same in every run of a test, alone or among others."""
+    minigrad.manual_seed(0)
 
 
 @pytest.fixture

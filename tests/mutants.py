@@ -198,7 +198,7 @@ TABLE = {
         ("q[rows], fresh)", "q[rows], True)", "dK of the last block of rows only"),
         ("g[rows], fresh)", "g[rows], True)", "dV of the last block of rows only"),
         ("total += np.matmul(a, b, part)", "total[...] = np.matmul(a, b, part)", "blocks overwrite each other's dK and dV"),
-        ("turned if rows < 32 else turned.copy()", "turned if rows < 32 else x.copy()", "many rows: keys not turned"),
+        ("for i in range(0, x.shape[-2], 64):", "for i in range(0, 64, 64):", "many rows: only the first keys turned"),
         ("dbias[place] += ", "dbias[place] = ", "gradient of a stretched mask: = for +="),
         ("part *= seen", "pass", "causal: later keys not hidden where the sums are in range"),
         ("np.copyto(part, -math.inf, where=seen == 0)", "pass", "causal: later keys not hidden where a shift is needed"),
