@@ -20,7 +20,7 @@ import numpy as np
 from .arguments import listed, module_getattr, number, short
 from .mode import mode, setting_gradients
 from .ops import Array
-from .tensor import Tensor, quiet, set_all, wrap
+from .tensor import DATA, Tensor, quiet, set_all, wrap
 
 
 class Optimizer:
@@ -283,7 +283,7 @@ class _Row:
 
     def fits(self, grads: list[Array]) -> bool:
         """Whether the parameters still hold the pieces, and their gradients are of their shapes."""
-        return all(map(operator.is_, [p._data for p in self.params], self.pieces)) and [g.shape for g in grads] == self.shapes
+        return all(map(operator.is_, map(DATA, self.params), self.pieces)) and list(map(SHAPE, grads)) == self.shapes
 
 
 def _joined(params: list[Tensor], states: list[dict[str, Any]]) -> _Row:
@@ -325,8 +325,11 @@ def _rows_of(params: list[Tensor], rows: dict[Tensor, _Row], waiting: dict[Tenso
     return [(row, _gradients(row)) for row in new]
 
 
+GRADIENT, SHAPE = map(operator.attrgetter, ("_grad._data", "shape"))
+
+
 def _gradients(row: _Row) -> list[Array]:
-    return [p._grad._data for p in row.params]  # type: ignore[union-attr]  # a row that moves has only parameters with a gradient
+    return list(map(GRADIENT, row.params))  # a row that moves has only parameters with a gradient
 
 
 __getattr__ = module_getattr(__name__)

@@ -16,7 +16,7 @@ from .mode import mode
 from .ops import Array, Result
 from .surroundings import Snapshot, Surroundings, moment
 from .tape import Call, Changed, Tape, Traced, Untraceable, decides, plain
-from .tensor import Tensor, apply, quiet, set_all, wrap
+from .tensor import DATA, Tensor, apply, quiet, set_all, wrap
 
 OUTSIDE = "it reads a tensor that was computed outside of it; hand that over as an argument"
 
@@ -252,5 +252,4 @@ def state(tensors: Collection[Tensor]) -> list[tuple[Any, str, Any]]:
     return [(x, name, getattr(x, name)) for x in both for name in ("_data", "_grad", "_requires_grad")]
 
 
-DATA = operator.attrgetter("_data")
 WEIGHT = operator.attrgetter("_data.shape", "_data.strides", "_data.dtype", "_requires_grad")  # where they differ, a recording doesn't hold

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .optim import Optimizer
-from .tensor import Tensor, wrap
+from .tensor import DATA, Tensor, wrap
 
 LIBRARIES = {"minigrad", "layers", "numpy", *sys.stdlib_module_names}  # what they read of their own doesn't change
 LONG = 1000  # lists and dicts with more items are taken as they are
@@ -37,6 +37,8 @@ class Surroundings:
         self._attributes, self._methods = set[str](), set[str]()  # the names that code in reach has: x.name, and x.name() only
         self._walk(function)
         self._walk(function)  # once more, now that it is known which names the code reads
+        self.readers = [space.get for space, names in self.spaces for _ in names]
+        self.named = [name for _, names in self.spaces for name in names]
         self.lengths = list(map(len, self.containers))
         self.before = list(self._now())
 
@@ -52,9 +54,9 @@ class Surroundings:
             map(operator.call, self.slots),
             map(_CELL, self.cells),
             map(_DEFAULTS, self.functions),
-            *(map(space.get, names) for space, names in self.spaces),
+            map(operator.call, self.readers, self.named),
             map(_FLAG, self.tensors),
-            map(_DATA, self.constants),
+            map(DATA, self.constants),
         )
 
     def _walk(self, function: Any) -> None:
@@ -209,7 +211,7 @@ def _put_back(store: Any, hidden: tuple[str, ...], old: Any) -> None:
         (store.update if isinstance(store, set) else store.extend)(old)
 
 
-_CELL, _DEFAULTS, _FLAG, _DATA = map(operator.attrgetter, ("cell_contents", "__defaults__", "_requires_grad", "_data"))
+_CELL, _DEFAULTS, _FLAG = map(operator.attrgetter, ("cell_contents", "__defaults__", "_requires_grad"))
 
 
 def _in_library(module: str | None) -> bool:
