@@ -1,7 +1,7 @@
 """minigrad: reverse-mode automatic differentiation on NumPy, small enough to read in an evening.
 
 The names are PyTorch's, so `import minigrad as torch` runs a lesson's own code. Start reading at `ops` (the table of
-derivatives), then the first 151 lines of `tensor.py` (the engine).
+derivatives), then the first 153 lines of `tensor.py` (the engine).
 """
 # fmt: off
 # ruff: noqa: I001

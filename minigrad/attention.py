@@ -77,12 +77,13 @@ def _attention(
     y, k_columns = _laid_out_like(q, v), _columns(k, n)
     saved: list[tuple[Array | None, Array | None, Array]] = []  # of each block: P if it is kept, shift if there is one, sums
 
-    def late(x: Any, pairs: Index) -> tuple[Any, Array]:  # the keys that not all rows of a block see; 1 where they do, else 0
-        start = pairs[-2].start + offset  # the last key that the first row sees
-        first = max(0, start) if x.shape[-1] > 4 * ROWS else 0  # few keys are done faster all at once than in parts of rows
-        return x[..., first:], _seen(x.shape[-2], x.shape[-1] - first, start - first, q.dtype)
+    def late(x: Any, pairs: Index) -> tuple[Any, Array]:
+        """The columns of a block in which something is hidden by the offset, and their pattern: 1 = seen, 0 = hidden."""
+        last = pairs[-2].start + offset  # the last key that the first row sees
+        first = max(0, last) if x.shape[-1] > 4 * ROWS else 0  # few columns are done faster all at once, in rows without gaps
+        return x[..., first:], _seen(x.shape[-2], x.shape[-1] - first, last - first, q.dtype)
 
-    def scores(rows: Index, columns: Index, pairs: Index, hide: bool) -> Any:
+    def scores(rows: Index, columns: Index, pairs: Index, hide: bool) -> Any:  # hide: what the offset hides (exponentials does it later)
         s = np.matmul(q[rows], k_columns[columns])  # (..., rows, keys)
         if wide_bias is not None:
             s += wide_bias[pairs]
@@ -134,7 +135,7 @@ def _attention(
             ds -= D[rows]
             ds *= p
             np.matmul(ds, k[keys], dq[rows])
-            fresh = pairs[-2].stop == n  # these keys had nothing yet
+            fresh = pairs[-2].stop == n
             _add_product(dk[keys], ds.swapaxes(-1, -2), q[rows], fresh)
             _add_product(dv[keys], p.swapaxes(-1, -2), g[rows], fresh)
             if dbias is not None:  # summed at once over the axes along which the bias was stretched, so it stays as small as it is
@@ -197,9 +198,9 @@ def at_once(backward: Callable[[Array], list[Array]], count: int) -> list[Vjp]:
 
 @functools.lru_cache(maxsize=16)
 def _blocks(lead: tuple[int, ...], n: int, m: int, offset: int | None, height: int, size: int) -> list[tuple[Index, Index, Index, Index]]:
-    """Where the work is cut: the places of each block's rows (in Q and Y), of its keys (in K and V; in K^T and V^T) and of its scores.
-    A block takes some rows (`height` of them, or more where all see all keys) of several heads, or of one, and has about `size`
-    scores. The last rows come first: they see the most keys."""
+    """Where the work is cut. Of each block four places: of its rows in Q and Y, of its keys in K and V, of the same keys in K^T and
+    V^T, and of its scores in S. A block takes some rows (`height` of them, or more where all see all keys) of several
+    heads, or of one, and has about `size` scores. The last rows come first: they see the most keys."""
     if 0 in lead:
         return []
     height = min(n, height if offset is not None else max(height, size // max(m, 1))) or 1
@@ -236,9 +237,10 @@ def _seen(n: int, m: int, offset: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _columns(x: Array, rows: int) -> Array:
-    """X^T, to be multiplied by this many rows. If they are many, a copy pays: BLAS takes up to twice as long where it must turn X."""
+    """X^T, for products A X^T with this many rows in A. If they are many a copy pays: OpenBLAS, which doesn't mind a turned A, takes
+    up to twice as long where it must turn X itself."""
     turned = x.swapaxes(-1, -2)
-    if rows < 32:
+    if rows < 64:
         return turned
     columns = np.empty_like(x, shape=turned.shape, order="C")
     for i in range(0, x.shape[-2], 64):  # so many rows of X at a time stay in the cache, whatever lies between them
@@ -255,8 +257,9 @@ def _laid_out_like(x: Array, like: Array) -> Array:
 
 
 def _add_product(total: Array, a: Array, b: Array, fresh: bool) -> None:
+    """total += A B; or total = A B if it is fresh, with nothing in it yet: the first block of a head has the last rows, and all keys."""
     if fresh:
         np.matmul(a, b, total)
     else:
-        part = np.empty_like(total)  # in the memory order of total, through which the addition then runs in long rows
+        part = np.empty_like(total)  # in memory its heads lie side by side, as those of total do: the addition runs through long rows
         total += np.matmul(a, b, part)
