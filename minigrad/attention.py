@@ -15,7 +15,7 @@ import numpy as np
 
 from .ops import Array, Result, Vjp
 from .ops.arrays import dot
-from .tape import look
+from .tape import all_traced, look
 
 BLOCK = 2**17  # scores at work at a time: 512 KiB of float32, what the cache of one core holds
 ROWS = 64  # rows of a block that has many keys; a causal block leaves out the keys that none of its rows sees
@@ -59,6 +59,7 @@ def attention(
 def _attention(
     q: Array, k: Array, v: Array, bias: Array | None, scale: float, hidden: Array | None, offset: int | None
 ) -> tuple[Array, Callable[..., list[Array]]]:
+    q, k, v = all_traced(q, k, v)
     n, m, lead, wide_bias = q.shape[-2], k.shape[-2], q.shape[:-2], None
     q = q if scale == 1 else q * scale
     if bias is not None or hidden is not None or not lead == k.shape[:-2] == v.shape[:-2]:
@@ -237,10 +238,10 @@ def _seen(n: int, m: int, offset: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _columns(x: Array, rows: int) -> Array:
-    """X^T, for products A X^T with this many rows in A. If they are many a copy pays: OpenBLAS, which doesn't mind a turned A, takes
-    up to twice as long where it must turn X itself."""
+    """X^T, for products A X^T with this many rows in A. A copy pays if they are many, for OpenBLAS, which doesn't mind a turned A, takes
+    up to twice as long where it must turn X itself; it doesn't pay if X has far more rows, or is one for several A."""
     turned = x.swapaxes(-1, -2)
-    if rows < 64:
+    if rows < 64 or x.shape[-2] > 2 * rows or 0 in x.strides:
         return turned
     columns = np.empty_like(x, shape=turned.shape, order="C")
     for i in range(0, x.shape[-2], 64):  # so many rows of X at a time stay in the cache, whatever lies between them

@@ -52,6 +52,7 @@ class Surroundings:
         return itertools.chain(
             itertools.chain.from_iterable(self.containers),
             map(operator.call, self.slots),
+            map(_FIELDS, self.objects),
             map(_CELL, self.cells),
             map(_DEFAULTS, self.functions),
             map(operator.call, self.readers, self.named),
@@ -68,6 +69,7 @@ class Surroundings:
         self.constants: list[Tensor] = []
         self.containers: list[Collection[Any]] = []
         self.slots: list[Callable[[], Any]] = []
+        self.objects: list[Any] = []  # whose __dict__ could be replaced
         self.cells: list[types.CellType] = []
         self.functions: list[types.FunctionType] = []
         self.spaces: list[tuple[dict[str, Any], list[str]]] = []
@@ -127,6 +129,7 @@ class Surroundings:
             hidden = ("_rows", "_waiting") * isinstance(x, Optimizer)  # its steps aren't changes
             fields = {name: part for name, part in vars(x).items() if name not in hidden}
             self.stores.append((vars(x), hidden))
+            self.objects += [x] * watched
             if hasattr(x, "named_parameters"):  # a module
                 self.containers += [vars(x).values()] * watched
                 return [(part, watched) for part in (*fields.values(), type(x))]
@@ -211,7 +214,7 @@ def _put_back(store: Any, hidden: tuple[str, ...], old: Any) -> None:
         (store.update if isinstance(store, set) else store.extend)(old)
 
 
-_CELL, _DEFAULTS, _FLAG = map(operator.attrgetter, ("cell_contents", "__defaults__", "_requires_grad"))
+_CELL, _DEFAULTS, _FIELDS, _FLAG = map(operator.attrgetter, ("cell_contents", "__defaults__", "__dict__", "_requires_grad"))
 
 
 def _in_library(module: str | None) -> bool:

@@ -248,6 +248,12 @@ def plain(x: Any) -> Array:
     return array
 
 
+def all_traced(*arrays: Any) -> Any:
+    """The arrays; if one of them is traced the others too, so that what is made like them (np.empty_like) can be written into."""
+    tapes = [x.tape for x in arrays if type(x) is Traced]
+    return [x if type(x) is Traced else tapes[0].constant(x) for x in arrays] if tapes else arrays
+
+
 def look(read: Callable[..., T], x: Any, *args: Any) -> T:
     """read(x, *args): something about the numbers of x on which it depends how Python goes on."""
     return x.look(read, *args) if type(x) is Traced else read(x, *args)

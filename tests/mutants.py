@@ -199,6 +199,7 @@ TABLE = {
         ("g[rows], fresh)", "g[rows], True)", "dV of the last block of rows only"),
         ("total += np.matmul(a, b, part)", "total[...] = np.matmul(a, b, part)", "blocks overwrite each other's dK and dV"),
         ("for i in range(0, x.shape[-2], 64):", "for i in range(0, 64, 64):", "many rows: only the first keys turned"),
+        (" or 0 in x.strides:", ":", "keys that heads share are copied for each"),
         ("dbias[place] += ", "dbias[place] = ", "gradient of a stretched mask: = for +="),
         ("part *= seen", "pass", "causal: later keys not hidden where the sums are in range"),
         ("np.copyto(part, -math.inf, where=seen == 0)", "pass", "causal: later keys not hidden where a shift is needed"),
@@ -540,6 +541,7 @@ TABLE = {
         ("if _name(function) not in _VIEWS:", "if False:", "a positional output is taken for a view"),
         ("            if target.memory.fixed:\n", "            if False:\n", "gradients that share an array are written into"),
         ("np.asarray(function is np.ones_like, place", "np.asarray(False, place", "ones_like: zeros"),
+        ("if type(x) is Traced else tapes[0].constant(x) for x in arrays]", "for x in arrays]", "attention over constants isn't recorded"),
         ("Traced(array.copy(), self, _Memory(0, {}))", "self.copied(array)", "the seed of backward() is overwritten"),
     ],
     "minigrad/effects.py": [
@@ -555,6 +557,7 @@ TABLE = {
         ("        self._walk(function)  # once more", "        # once more", "attributes that are named deeper are not watched"),
         ("list(map(len, self.containers)) == self.lengths and all", "all", "a list that grew"),
         ("            itertools.chain.from_iterable(self.containers),\n", "", "lists, dicts and modules"),
+        ("            map(_FIELDS, self.objects),\n", "", "an object with another __dict__"),
         ("            map(_CELL, self.cells),\n", "", "variables of the closure"),
         ("            map(_DEFAULTS, self.functions),\n", "", "defaults"),
         ("            map(operator.call, self.readers, self.named),\n", "", "globals"),

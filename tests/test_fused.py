@@ -303,6 +303,15 @@ def test_memory_grows_with_the_tokens_not_with_their_square(rng, monkeypatch):
     assert peak < 4 * 2**20
 
 
+def test_keys_are_copied_in_columns_only_where_it_pays():
+    keys = np.arange(600.0).reshape(3, 100, 2)
+    for x, rows in [(keys, 63), (keys, 49), (np.broadcast_to(keys[:1], keys.shape), 64), (np.zeros((3, 129, 2)), 64)]:
+        assert np.shares_memory(module._columns(x, rows), x)
+    columns = module._columns(keys, 64)
+    assert columns.flags.c_contiguous
+    assert np.array_equal(columns, keys.swapaxes(-1, -2))
+
+
 # The layers that use it ---------------------------------------------------------------------------------------
 
 
