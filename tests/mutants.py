@@ -542,7 +542,7 @@ TABLE = {
         ("            if target.memory.fixed:\n", "            if False:\n", "gradients that share an array are written into"),
         ("np.asarray(function is np.ones_like, place", "np.asarray(False, place", "ones_like: zeros"),
         ("if type(x) is Traced else tapes[0].constant(x) for x in arrays]", "for x in arrays]", "attention over constants isn't recorded"),
-        ("Traced(array.copy(), self, _Memory(0, {}))", "self.copied(array)", "the seed of backward() is overwritten"),
+        ('Traced(array.copy("K"), self, _Memory(0, {}))', "self.copied(array)", "the seed of backward() is overwritten"),
     ],
     "minigrad/effects.py": [
         ("if len(set(grads)) < len(grads):", "if False:", "one gradient of two tensors becomes two"),
