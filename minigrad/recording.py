@@ -228,9 +228,12 @@ def _layout(gradient: Tensor | None) -> Any:
 
 
 def _settled(gradient: Any) -> Array | None:
-    if gradient is not None and type(gradient) is not Traced:
+    if gradient is None:
+        return None
+    if type(gradient) is not Traced:
         raise Refused("it sets a gradient to something that it didn't compute")
-    return None if gradient is None else plain(gradient)
+    gradient.memory.read = True  # it may be a gradient from before: p.grad = q.grad
+    return gradient.array
 
 
 def _play(calls: list[Call]) -> None:

@@ -1281,6 +1281,27 @@ def test_a_gradient_that_is_read() -> None:
                 assert played(x).item() == (x.sum() if w.grad is None else (w.grad * x).sum()).item()
 
 
+def test_a_gradient_from_before_that_is_handed_on() -> None:
+    w, v = leaf(3), leaf(3)
+
+    def same(x: Tensor) -> Tensor:
+        w.grad = w.grad
+        return x * w
+
+    def moved(x: Tensor) -> Tensor:
+        v.grad, w.grad = w.grad, None
+        return x * w
+
+    for f, holder in ((same, w), (moved, v)):
+        played = mg.compile(f)
+        for i in range(6):
+            w.grad = mg.tensor([i + 1.0, 2.0, 3.0])
+            played(mg.ones(3))
+            assert holder.grad is not None
+            assert holder.grad.tolist() == [i + 1, 2, 3]
+        assert not played._why
+
+
 def both(make: Callable[[Tensor, mg.optim.Optimizer], Any], calls: int = 8, lr: float = 0.1, between: Any = None) -> list[str]:
     """Compare a step made of a weight and an optimizer, as it is and compiled, on the same inputs; returns the warnings."""
     found: list[Any] = [[], []]
