@@ -113,6 +113,8 @@ class Recording:
         if effects.final:
             if with_graph:
                 raise Refused("it takes a step and returns a tensor with a graph: return loss.detach()")
+            if type(y._data) is not Traced:
+                raise Refused("it takes a step and returns a constant, which may be among what is moved")
             changing = [*places.values(), *earlier.values(), *effects.unknown, *(g for step in steps for _, g in step.gradients)]
             if any(type(x) is Traced and x.memory is getattr(y._data, "memory", None) for x in changing):
                 raise Refused("it returns a weight, a gradient or a norm, which a step changes")

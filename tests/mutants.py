@@ -629,6 +629,7 @@ TABLE = {
         ('"_data.dtype", "_requires_grad")', '"_data.dtype")', "hidden weights that are frozen get gradients"),
         ("for x in tensors if x._grad is not None)]", "for x in tensors if False)]",
          "a gradient that is changed in place is changed twice"),
+        ("            if type(y._data) is not Traced:\n", "            if False:\n", "a frozen weight is returned as it was before"),
         ("    gradient.memory.read = True  # it may", "    # it may", "a gradient from before that is handed on stays as it was recorded"),
         ("x._requires_grad = given._requires_grad", "pass", "no gradient for arguments"),
         ("*state(around)], Snapshot", "], Snapshot", "weights stay traced"),

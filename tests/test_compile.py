@@ -1094,6 +1094,11 @@ def a_constant(t: Trained, ids: Tensor) -> Tensor:
     return loss
 
 
+def what_it_did_not_compute(t: Trained, ids: Tensor) -> Tensor:
+    usual(t, ids)
+    return TABLE[0].detach()  # a frozen weight that has a gradient moves too
+
+
 def zeros_at_the_end(t: Trained, ids: Tensor) -> Tensor:
     loss = usual(t, ids)
     t.optimizer.zero_grad(set_to_none=False)
@@ -1118,6 +1123,7 @@ def zeros_at_the_end(t: Trained, ids: Tensor) -> Tensor:
         (clipping_what_it_makes, "clip_grad_norm_ on tensors that are made in it"),
         (rolling_dice, "it draws random numbers from another library"),
         (a_constant, "sets a gradient to something that it didn't compute"),
+        (what_it_did_not_compute, "returns a constant, which may be among what is moved"),
         (zeros_at_the_end, "computes or reads something after step()"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
