@@ -84,7 +84,7 @@ def _attention(
         first = max(0, last) if x.shape[-1] > 4 * ROWS else 0  # few columns are done faster all at once, in rows without gaps
         return x[..., first:], _seen(x.shape[-2], x.shape[-1] - first, last - first, q.dtype)
 
-    def scores(rows: Index, columns: Index, pairs: Index, hide: bool) -> Any:  # hide: what the offset hides (exponentials does it later)
+    def scores(rows: Index, columns: Index, pairs: Index, hide: bool) -> Any:  # hide: now, and not after exp, what the offset hides
         s = np.matmul(q[rows], k_columns[columns])  # (..., rows, keys)
         if wide_bias is not None:
             s += wide_bias[pairs]

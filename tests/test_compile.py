@@ -1419,11 +1419,11 @@ def test_attributes_named_by_text() -> None:
 
 def test_an_object_that_gets_another_dict() -> None:
     class Settings:
-        factor = 2.0
+        factor: float
 
     settings = Settings()
-    played = mg.compile(lambda x: x * settings.factor)
     settings.factor = 2.0
+    played = mg.compile(lambda x: x * settings.factor)
     for _ in range(3):
         assert played(mg.ones(1)).item() == 2
     settings.__dict__ = {"factor": 3.0}

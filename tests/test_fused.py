@@ -25,7 +25,7 @@ SHAPES = {  # leading axes of q, k and v, then n, m, d, e
     "stretched": ((2, 3), (3,), (2, 1), 5, 7, 3, 2),
     "small": ((2,), (), (1,), 3, 5, 2, 2),
     "one query": ((2, 1), (5,), (2, 5), 1, 13, 3, 2),
-    "larger": ((2,), (), (1,), 65, 67, 11, 13),
+    "larger": ((2,), (2,), (2,), 65, 67, 11, 13),
 }
 CUTS = {  # BLOCK, ROWS, KEEP
     "whole": (2**17, 64, 2**23),
